@@ -1,0 +1,1 @@
+//! From logits to tokens: probabilities, candidates, sampling.

@@ -1,0 +1,1 @@
+//! One subcommand a file: its arguments, and what it does with them.

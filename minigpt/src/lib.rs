@@ -1,0 +1,1 @@
+//! MiniGPT as a library: the crates below this one under a single name.

@@ -1,0 +1,51 @@
+//! The command line: parse, run, and turn errors into a message and an exit code.
+
+mod commands;
+
+mod output;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Train, understand and use a GPT on your own machine.
+#[derive(Parser)]
+#[command(name = "minigpt", version, subcommand_required = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Print the version.
+    Version,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done: anyhow::Result<()> = match cli.command {
+        Command::Version => output::text(concat!("minigpt ", env!("CARGO_PKG_VERSION"), "\n")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+/// Prints the whole chain of causes on standard error. A reader that went away (`| head`) is not an error.
+fn fail(error: &anyhow::Error) -> ExitCode {
+    let closed = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    };
+    if error.chain().any(closed) {
+        return ExitCode::SUCCESS;
+    }
+    #[expect(clippy::print_stderr, reason = "this is where errors reach the person")]
+    {
+        eprintln!("error: {error:#}");
+    }
+    ExitCode::FAILURE
+}
