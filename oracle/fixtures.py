@@ -1,0 +1,89 @@
+"""Makes the fixtures that the Rust tests compare with, or checks that they would come out the same today.
+
+    python oracle/fixtures.py                 write them
+    python oracle/fixtures.py --check [DIR]   make them again elsewhere and compare with DIR
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+import attention_fixtures
+import model_fixtures
+from cases import CASES
+
+COMMITTED = Path(__file__).resolve().parent.parent / "minigpt-model" / "tests" / "fixtures"
+TOLERANCE = 1e-6
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=COMMITTED, help="where to write (default: %(default)s)")
+    parser.add_argument("--check", type=Path, nargs="?", const=COMMITTED, metavar="DIR", help="compare only")
+    options = parser.parse_args()
+
+    torch.set_num_threads(1)  # sums in one order, so the same bytes each time
+    if options.check is None:
+        write_all(options.out)
+        return 0
+    with tempfile.TemporaryDirectory() as remade:
+        write_all(Path(remade))
+        return report(options.check, Path(remade))
+
+
+def write_all(root):
+    for case in CASES:
+        model_fixtures.write_case(case, root)
+    attention_fixtures.write_all(root / "attention")
+
+
+def report(committed, remade):
+    failed = False
+    for name in sorted(files(committed) | files(remade)):
+        troubles = compare(committed / name, remade / name)
+        print(f"FAILED fixture {name}: {'; '.join(troubles)}" if troubles else f"ok fixture {name}")
+        failed |= bool(troubles)
+    return int(failed)
+
+
+def files(root):
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+
+def compare(committed, remade):
+    """How two files differ, as a list of complaints."""
+    if not remade.exists():
+        return ["is no longer made"]
+    if not committed.exists():
+        return ["is not committed"]
+    if committed.suffix == ".json":
+        same = json.loads(committed.read_text()) == json.loads(remade.read_text())
+        return [] if same else ["says something else"]
+    return compare_tensors(load_file(committed), load_file(remade))
+
+
+def compare_tensors(old, new):
+    troubles = [f"{name} is in one only" for name in sorted(old.keys() ^ new.keys())]
+    for name in sorted(old.keys() & new.keys()):
+        a, b = old[name], new[name]
+        if (a.shape, a.dtype) != (b.shape, b.dtype):
+            troubles.append(f"{name} was {list(a.shape)} {a.dtype}, is {list(b.shape)} {b.dtype}")
+        elif not close(a, b):
+            troubles.append(f"{name} differs by {(a - b).abs().max():.2e}")
+    return troubles
+
+
+def close(a, b):
+    """Integers must be equal; floats may differ by a little of the tensor's largest value."""
+    if not a.is_floating_point():
+        return torch.equal(a, b)
+    return bool(((a - b).abs() <= TOLERANCE * a.abs().max()).all())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
