@@ -1,4 +1,4 @@
-"""Model folders that MiniGPT writes: transformers opens them and finds our logits; their weights start as they should."""
+"""Model folders that MiniGPT writes: transformers opens them and finds our logits; weights start as they should."""
 
 import math
 import tempfile
