@@ -1,0 +1,93 @@
+//! Keys and values of tokens already read, so that the next token costs one step and not a whole pass.
+
+use crate::config::Config;
+use crate::error::{Error, Result};
+use candle_core::{DType, Device, Tensor};
+
+/// Room for the keys and values of `capacity` tokens in each row of a batch, allocated once. Rows may have unequal
+/// lengths.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    /// (B, H, capacity, D), one a layer.
+    keys: Vec<Tensor>,
+    values: Vec<Tensor>,
+    lengths: Vec<usize>,
+    capacity: usize,
+}
+
+impl Cache {
+    /// An empty cache for `batch` rows of up to `capacity` tokens, but no more than the model's `block_size`.
+    pub fn new(
+        config: &Config,
+        batch: usize,
+        capacity: usize,
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Self> {
+        let capacity = capacity.min(config.block_size);
+        let shape = (batch, config.n_head, capacity, config.head_width());
+        let layers = || (0..config.n_layer).map(|_| Tensor::zeros(shape, dtype, device)).collect();
+        let (keys, values): (candle_core::Result<_>, candle_core::Result<_>) = (layers(), layers());
+        Ok(Self { keys: keys?, values: values?, lengths: vec![0; batch], capacity })
+    }
+
+    /// How many tokens each row holds.
+    pub fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
+
+    /// How many tokens a row can hold.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Forgets all but the first `length` tokens of a row.
+    pub fn truncate(&mut self, row: usize, length: usize) {
+        self.lengths[row] = self.lengths[row].min(length);
+    }
+
+    /// Checks that each row has room for this many more tokens.
+    pub(crate) fn check_room(&self, more: &[usize]) -> Result<()> {
+        if more.len() != self.lengths.len() {
+            let (rows, have) = (more.len(), self.lengths.len());
+            return Err(Error::Ids(format!("a batch of {rows} rows does not fit a cache of {have} rows")));
+        }
+        for (row, (&length, &more)) in self.lengths.iter().zip(more).enumerate() {
+            if length + more > self.capacity {
+                return Err(Error::Ids(format!(
+                    "row {row} has {length} tokens; {more} more do not fit a context of {}",
+                    self.capacity
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the first `more[b]` keys and values of each row behind those of a layer, and returns all of the layer's.
+    /// The lengths grow only by [`Cache::advance`], once all layers are done.
+    ///
+    /// # Shapes
+    /// - `k`, `v`: (B, H, T, D); outputs: (B, H, longest row, D), views into the cache
+    pub(crate) fn append(
+        &self,
+        layer: usize,
+        k: &Tensor,
+        v: &Tensor,
+        more: &[usize],
+    ) -> candle_core::Result<(Tensor, Tensor)> {
+        for (cache, new) in [(&self.keys[layer], k), (&self.values[layer], v)] {
+            for (row, (&length, &more)) in self.lengths.iter().zip(more).enumerate() {
+                if more > 0 {
+                    let new = new.narrow(0, row, 1)?.narrow(2, 0, more)?.contiguous()?;
+                    cache.narrow(0, row, 1)?.slice_set(&new, 2, length)?;
+                }
+            }
+        }
+        let longest = self.lengths.iter().zip(more).map(|(length, more)| length + more).max().unwrap_or(0);
+        Ok((self.keys[layer].narrow(2, 0, longest)?, self.values[layer].narrow(2, 0, longest)?))
+    }
+
+    pub(crate) fn advance(&mut self, more: &[usize]) {
+        self.lengths.iter_mut().zip(more).for_each(|(length, more)| *length += more);
+    }
+}

@@ -1,0 +1,277 @@
+//! What a model is: its sizes and its switches. Names are nanoGPT's where it has one, Hugging Face's otherwise.
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// The shape of a decoder, and every choice in which GPT-2's relatives differ.
+///
+/// The defaults are GPT-2's (124M).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// How many different tokens there are.
+    pub vocab_size: usize,
+    /// The longest context, in tokens.
+    pub block_size: usize,
+    /// How many blocks.
+    pub n_layer: usize,
+    /// How many attention heads a block.
+    pub n_head: usize,
+    /// The width of the residual stream.
+    pub n_embd: usize,
+    /// The width inside the MLP; 4 · `n_embd` when absent.
+    pub n_inner: Option<usize>,
+    /// The nonlinearity inside the MLP.
+    pub activation_function: Activation,
+    /// Where the normalisation stands in a block.
+    pub norm_position: NormPosition,
+    /// How a token learns where it stands.
+    pub position_embedding: PositionEmbedding,
+    /// Whether token embeddings are multiplied by √`n_embd`.
+    pub scale_embeddings: bool,
+    /// Whether the projection to queries, keys and values has biases.
+    pub qkv_bias: bool,
+    /// Whether the attention's output projection has biases.
+    pub attn_out_bias: bool,
+    /// Whether the MLP's two layers have biases.
+    pub mlp_bias: bool,
+    /// Whether the norms have biases.
+    pub norm_bias: bool,
+    /// Whether the output head has biases.
+    pub lm_head_bias: bool,
+    /// Whether the output head is the token embedding.
+    pub tie_word_embeddings: bool,
+    /// What keeps a norm from dividing by zero.
+    pub layer_norm_epsilon: f64,
+    /// Dropout on the sum of the embeddings.
+    pub embd_pdrop: f64,
+    /// Dropout on attention weights.
+    pub attn_pdrop: f64,
+    /// Dropout on what attention and MLP add to the residual stream.
+    pub resid_pdrop: f64,
+    /// The standard deviation of initial weights.
+    pub initializer_range: f64,
+}
+
+/// The nonlinearity inside the MLP, under Hugging Face's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activation {
+    /// GELU in its tanh form, as GPT-2 has it.
+    GeluNew,
+    /// GELU by the error function.
+    Gelu,
+    /// max(x, 0).
+    Relu,
+}
+
+/// Where the normalisation stands in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NormPosition {
+    /// `x + f(norm(x))`, and one more norm after the last block.
+    Pre,
+    /// `norm(x + f(x))`, and none after the last block.
+    Post,
+}
+
+/// How a token learns where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PositionEmbedding {
+    /// A learned vector a position, added to the token's.
+    Learned,
+    /// Fixed sines and cosines, added to the token's.
+    Sinusoidal,
+    /// Queries and keys are rotated by their position.
+    Rope,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            vocab_size: 50_257,
+            block_size: 1024,
+            n_layer: 12,
+            n_head: 12,
+            n_embd: 768,
+            n_inner: None,
+            activation_function: Activation::GeluNew,
+            norm_position: NormPosition::Pre,
+            position_embedding: PositionEmbedding::Learned,
+            scale_embeddings: false,
+            qkv_bias: true,
+            attn_out_bias: true,
+            mlp_bias: true,
+            norm_bias: true,
+            lm_head_bias: false,
+            tie_word_embeddings: true,
+            layer_norm_epsilon: 1e-5,
+            embd_pdrop: 0.1,
+            attn_pdrop: 0.1,
+            resid_pdrop: 0.1,
+            initializer_range: 0.02,
+        }
+    }
+}
+
+/// The presets: a name, and what it stands for.
+pub const PRESETS: [(&str, &str); 9] = [
+    ("gpt2", "GPT-2, 124M parameters"),
+    ("gpt2-medium", "GPT-2, 355M parameters"),
+    ("gpt2-large", "GPT-2, 774M parameters"),
+    ("gpt2-xl", "GPT-2, 1.6B parameters"),
+    ("gpt3", "GPT-3's shape, 175B parameters: for planning"),
+    ("shakespeare-char", "nanoGPT's character-level Shakespeare, 10.7M parameters"),
+    ("shakespeare-cpu", "the small Shakespeare model that trains on a CPU in minutes, 0.8M parameters"),
+    ("textbook", "the decoder of the textbooks: post-norm, ReLU, untied head, 0.7M parameters"),
+    ("qa", "Chinese question answering, one token a character, 46M parameters"),
+];
+
+impl Config {
+    /// The preset of this name; an unknown name is an error that lists the known ones.
+    pub fn preset(name: &str) -> Result<Self> {
+        let gpt2 = |n_layer, n_head, n_embd| Self { n_layer, n_head, n_embd, ..Self::default() };
+        Ok(match name {
+            "gpt2" => Self::default(),
+            "gpt2-medium" => gpt2(24, 16, 1024),
+            "gpt2-large" => gpt2(36, 20, 1280),
+            "gpt2-xl" => gpt2(48, 25, 1600),
+            "gpt3" => Self { block_size: 2048, ..gpt2(96, 96, 12_288) },
+            "shakespeare-char" => {
+                Self { vocab_size: 65, block_size: 256, ..gpt2(6, 6, 384) }.nanogpt().with_dropout(0.2)
+            }
+            "shakespeare-cpu" => {
+                Self { vocab_size: 65, block_size: 64, ..gpt2(4, 4, 128) }.nanogpt().with_dropout(0.0)
+            }
+            "textbook" => Self {
+                vocab_size: 1000,
+                block_size: 100,
+                n_inner: Some(512),
+                activation_function: Activation::Relu,
+                norm_position: NormPosition::Post,
+                scale_embeddings: true,
+                lm_head_bias: true,
+                tie_word_embeddings: false,
+                ..gpt2(2, 4, 128)
+            },
+            "qa" => Self {
+                vocab_size: 4825,
+                block_size: 256,
+                activation_function: Activation::Gelu,
+                attn_out_bias: false,
+                mlp_bias: false,
+                ..gpt2(6, 8, 768)
+            },
+            _ => {
+                let names: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
+                return Err(Error::Config(format!("there is no preset {name:?}; try {}", names.join(", "))));
+            }
+        })
+    }
+
+    /// nanoGPT's choices beside the shape: GELU by the error function, no biases.
+    fn nanogpt(self) -> Self {
+        Self { activation_function: Activation::Gelu, ..self }.with_bias(false)
+    }
+
+    /// nanoGPT's one switch for the biases of linear layers and norms.
+    pub fn with_bias(self, bias: bool) -> Self {
+        Self { qkv_bias: bias, attn_out_bias: bias, mlp_bias: bias, norm_bias: bias, ..self }
+    }
+
+    /// nanoGPT's one number for dropout everywhere.
+    pub fn with_dropout(self, p: f64) -> Self {
+        Self { embd_pdrop: p, attn_pdrop: p, resid_pdrop: p, ..self }
+    }
+
+    /// The width inside the MLP.
+    pub fn inner(&self) -> usize {
+        self.n_inner.unwrap_or(4 * self.n_embd)
+    }
+
+    /// The width of one attention head.
+    pub fn head_width(&self) -> usize {
+        self.n_embd / self.n_head
+    }
+
+    /// Whether a norm stands after the last block. A post-norm block ends in one already.
+    pub fn final_norm(&self) -> bool {
+        self.norm_position == NormPosition::Pre
+    }
+
+    /// Checks that a model of this shape can exist; the error names the field.
+    pub fn validate(&self) -> Result<()> {
+        let sizes = [
+            ("vocab_size", self.vocab_size, 1 << 30),
+            ("block_size", self.block_size, 1 << 24),
+            ("n_layer", self.n_layer, 1 << 12),
+            ("n_head", self.n_head, 1 << 12),
+            ("n_embd", self.n_embd, 1 << 18),
+            ("n_inner", self.inner(), 1 << 20),
+        ];
+        for (name, value, max) in sizes {
+            if value == 0 || value > max {
+                return Err(Error::Config(format!("{name} is {value}; it must be from 1 to {max}")));
+            }
+        }
+        let (n_embd, n_head) = (self.n_embd, self.n_head);
+        if !n_embd.is_multiple_of(n_head) {
+            return Err(Error::Config(format!("n_embd {n_embd} is not divisible by n_head {n_head}")));
+        }
+        if self.position_embedding == PositionEmbedding::Rope && !self.head_width().is_multiple_of(2) {
+            return Err(Error::Config(format!(
+                "position_embedding rope needs heads of even width, not n_embd {n_embd} / n_head {n_head} = {}",
+                self.head_width()
+            )));
+        }
+        let dropouts = [
+            ("embd_pdrop", self.embd_pdrop),
+            ("attn_pdrop", self.attn_pdrop),
+            ("resid_pdrop", self.resid_pdrop),
+        ];
+        for (name, p) in dropouts {
+            if !(0.0..1.0).contains(&p) {
+                return Err(Error::Config(format!("{name} is {p}; it must be at least 0 and less than 1")));
+            }
+        }
+        let positive =
+            [("layer_norm_epsilon", self.layer_norm_epsilon), ("initializer_range", self.initializer_range)];
+        for (name, value) in positive {
+            if !(value > 0.0 && value < 1.0) {
+                return Err(Error::Config(format!("{name} is {value}; it must be between 0 and 1")));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(config: &Config) -> String {
+        config.validate().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_preset_is_valid() {
+        for (name, _) in PRESETS {
+            Config::preset(name).unwrap().validate().unwrap();
+        }
+        assert!(Config::preset("gpt5").unwrap_err().to_string().contains("shakespeare-char"));
+    }
+
+    #[test]
+    fn errors_name_the_field() {
+        let base = Config::default;
+        assert_eq!(refused(&Config { n_embd: 100, ..base() }), "n_embd 100 is not divisible by n_head 12");
+        assert!(refused(&Config { n_layer: 0, ..base() }).starts_with("n_layer is 0"));
+        assert!(refused(&Config { vocab_size: usize::MAX, ..base() }).starts_with("vocab_size is"));
+        assert!(refused(&Config { attn_pdrop: 1.0, ..base() }).starts_with("attn_pdrop is 1"));
+        assert!(refused(&Config { embd_pdrop: f64::NAN, ..base() }).starts_with("embd_pdrop is NaN"));
+        assert!(refused(&Config { layer_norm_epsilon: 0.0, ..base() }).starts_with("layer_norm_epsilon"));
+        let odd = Config { n_embd: 9, n_head: 3, position_embedding: PositionEmbedding::Rope, ..base() };
+        assert!(refused(&odd).contains("9 / n_head 3 = 3"));
+    }
+}

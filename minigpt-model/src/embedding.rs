@@ -1,0 +1,114 @@
+//! Where tokens become vectors: a row of a table for the token, and something that says where it stands.
+
+use crate::config::{Config, PositionEmbedding};
+use crate::ops;
+use crate::weights::Weights;
+use candle_core::{DType, Device, Result, Tensor};
+
+/// Token embedding and positions.
+#[derive(Debug, Clone)]
+pub(crate) struct Embedding {
+    wte: Tensor,
+    scale: Option<f64>,
+    positions: Positions,
+}
+
+#[derive(Debug, Clone)]
+enum Positions {
+    /// A table (`block_size`, C) to add: learned, or sines and cosines.
+    Added(Tensor),
+    /// Rotations, which attention applies.
+    Rotated,
+}
+
+impl Embedding {
+    pub fn take(weights: &Weights, config: &Config) -> Result<Self> {
+        let wte = weights.need("wte.weight")?;
+        let positions = match config.position_embedding {
+            PositionEmbedding::Learned => Positions::Added(weights.need("wpe.weight")?),
+            PositionEmbedding::Sinusoidal => {
+                let table = sinusoidal(config.block_size, config.n_embd, wte.device())?;
+                Positions::Added(table.to_dtype(wte.dtype())?)
+            }
+            PositionEmbedding::Rope => Positions::Rotated,
+        };
+        let scale = config.scale_embeddings.then(|| (config.n_embd as f64).sqrt());
+        Ok(Self { wte, scale, positions })
+    }
+
+    /// The token table (V, C), which a tied head uses too.
+    pub fn table(&self) -> &Tensor {
+        &self.wte
+    }
+
+    /// Vectors of the tokens; row `b` starts at position `first[b]`.
+    ///
+    /// # Shapes
+    /// - `ids`: (B, T), u32; output: (B, T, C)
+    pub fn forward(&self, ids: &Tensor, first: &[usize]) -> Result<Tensor> {
+        let (b, t) = ids.dims2()?;
+        let c = self.wte.dim(1)?;
+        let x = self.wte.index_select(&ids.flatten_all()?, 0)?.reshape((b, t, c))?;
+        let x = match self.scale {
+            Some(scale) => (x * scale)?,
+            None => x,
+        };
+        let Positions::Added(table) = &self.positions else { return Ok(x) };
+        if first.iter().all(|&p| p == first[0]) {
+            return x.broadcast_add(&table.narrow(0, first[0], t)?);
+        }
+        let ids = Tensor::new(ops::positions(first, t, table.dim(0)?), table.device())?;
+        x + table.index_select(&ids, 0)?.reshape((b, t, c))?
+    }
+}
+
+/// PE(p, 2i) = sin(p / 10000^(2i/d)), PE(p, 2i+1) = cos(p / 10000^(2i/d)).
+fn sinusoidal(block_size: usize, n_embd: usize, device: &Device) -> Result<Tensor> {
+    let value = |p: usize, j: usize| {
+        let angle = p as f64 / 10_000f64.powf((j - j % 2) as f64 / n_embd as f64);
+        (if j.is_multiple_of(2) { angle.sin() } else { angle.cos() }) as f32
+    };
+    let data: Vec<f32> = (0..block_size).flat_map(|p| (0..n_embd).map(move |j| value(p, j))).collect();
+    Tensor::from_vec(data, (block_size, n_embd), device)
+}
+
+/// The angles of rotary positions, as cosines and sines.
+#[derive(Debug, Clone)]
+pub(crate) struct Rotations {
+    cos: Tensor,
+    sin: Tensor,
+}
+
+impl Rotations {
+    /// Position p turns pair i by p / 10000^(2i/D).
+    pub fn new(block_size: usize, head_width: usize, dtype: DType, device: &Device) -> Result<Self> {
+        let half = head_width / 2;
+        let angle = |p: usize, i: usize| p as f64 / 10_000f64.powf(2.0 * i as f64 / head_width as f64);
+        let table = |f: fn(f64) -> f64| {
+            let data: Vec<f32> =
+                (0..block_size).flat_map(|p| (0..half).map(move |i| f(angle(p, i)) as f32)).collect();
+            Tensor::from_vec(data, (block_size, half), device)?.to_dtype(dtype)
+        };
+        Ok(Self { cos: table(f64::cos)?, sin: table(f64::sin)? })
+    }
+
+    /// Rotates queries and keys inside the joint projection (B, T, 3·C).
+    pub fn apply(&self, qkv: &Tensor, n_head: usize, first: &[usize]) -> Result<Tensor> {
+        ops::rope(qkv, n_head, &self.cos, &self.sin, first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sinusoids_start_with_zeros_and_ones_and_slow_down_along_the_width() {
+        let table = sinusoidal(3, 4, &Device::Cpu).unwrap().to_vec2::<f32>().unwrap();
+        assert_eq!(table[0], [0.0, 1.0, 0.0, 1.0]);
+        let want = [1f64.sin(), 1f64.cos(), 0.01f64.sin(), 0.01f64.cos()];
+        for (got, want) in table[1].iter().zip(want) {
+            assert!((f64::from(*got) - want).abs() < 1e-7);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Dropout whose mask is a function of a key and the element's place: nothing is stored between the forward and the
+//! backward pass, and a run can be repeated or resumed exactly.
+
+use super::{floats, fused, rows_a_task, simd, with_floats};
+use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
+use rayon::prelude::*;
+
+/// Which elements to drop: each with probability `p`, decided by `key`.
+#[derive(Debug, Clone, Copy)]
+pub struct Dropout {
+    threshold: u32,
+    /// What the kept elements are multiplied with, 1 / (1 − p), so that the expected value stays.
+    scale: f32,
+    key: u64,
+}
+
+impl Dropout {
+    /// Dropout with probability `p` in \[0, 1), or `None` where `p` is 0.
+    pub fn new(p: f64, key: u64) -> Option<Self> {
+        assert!((0.0..1.0).contains(&p), "a dropout probability of {p}");
+        let threshold = (p * 2f64.powi(32)) as u32;
+        (threshold > 0).then(|| Self { threshold, scale: (1.0 / (1.0 - p)) as f32, key })
+    }
+
+    /// What decides over row `row`; pass it to [`Dropout::factor`].
+    #[inline(always)]
+    pub(super) fn row(&self, row: usize) -> u64 {
+        mix(self.key.wrapping_add((row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    }
+
+    /// What to multiply the element in column `column` with: 0 or 1 / (1 − p).
+    #[inline(always)]
+    pub(super) fn factor(&self, row: u64, column: usize) -> f32 {
+        let mut x = (column as u32).wrapping_add(row as u32);
+        x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d) ^ (row >> 32) as u32;
+        x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
+        x ^= x >> 16;
+        if x < self.threshold { 0.0 } else { self.scale }
+    }
+
+    /// Multiplies one row with its factors.
+    #[inline(always)]
+    pub(super) fn apply(&self, row: usize, values: &mut [f32]) {
+        let row = self.row(row);
+        for (column, value) in values.iter_mut().enumerate() {
+            *value *= self.factor(row, column);
+        }
+    }
+
+    /// The factors of `rows` × `columns` elements.
+    fn factors(&self, rows: usize, columns: usize) -> Vec<f32> {
+        let mut factors = vec![1f32; rows * columns];
+        for (row, factors) in factors.chunks_mut(columns.max(1)).enumerate() {
+            self.apply(row, factors);
+        }
+        factors
+    }
+
+    /// The factors for a tensor of this shape, whose last dimension holds the columns.
+    pub(super) fn mask(&self, like: &Tensor) -> Result<Tensor> {
+        let columns = like.dims().last().copied().unwrap_or(1);
+        let factors = self.factors(like.elem_count() / columns.max(1), columns);
+        Tensor::from_vec(factors, like.shape(), like.device())?.to_dtype(like.dtype())
+    }
+}
+
+/// A key for a place in the model, made from the key of the whole forward pass.
+pub fn place(key: u64, place: u64) -> u64 {
+    mix(key ^ mix(place.wrapping_add(1)))
+}
+
+/// The finaliser of SplitMix64: every input bit reaches every output bit.
+#[inline(always)]
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Drops elements of `x`, fused on the CPU.
+pub fn dropout(x: &Tensor, dropout: Dropout) -> Result<Tensor> {
+    if fused(x) { x.contiguous()?.apply_op1(Drop(dropout)) } else { dropout_composed(x, dropout) }
+}
+
+/// The definition of [`dropout`].
+pub fn dropout_composed(x: &Tensor, dropout: Dropout) -> Result<Tensor> {
+    x * dropout.mask(x)?
+}
+
+struct Drop(Dropout);
+
+impl Drop {
+    fn run(&self, x: &[f32], columns: usize) -> Vec<f32> {
+        let mut y = x.to_vec();
+        let task = rows_a_task(columns);
+        y.par_chunks_mut((task * columns).max(1)).enumerate().for_each(|(i, rows)| {
+            simd::vectorized(|| {
+                for (j, row) in rows.chunks_mut(columns).enumerate() {
+                    self.0.apply(i * task + j, row);
+                }
+            });
+        });
+        y
+    }
+}
+
+impl CustomOp1 for Drop {
+    fn name(&self) -> &'static str {
+        "dropout"
+    }
+
+    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        let columns = layout.dims().last().copied().unwrap_or(1);
+        Ok((CpuStorage::F32(self.run(floats(x, layout)?, columns)), layout.shape().clone()))
+    }
+
+    fn bwd(&self, x: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
+        let columns = x.dims().last().copied().unwrap_or(1);
+        let dx = with_floats([dy], |[dy]| Ok(self.run(dy, columns)))?;
+        Tensor::from_vec(dx, x.shape(), x.device()).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{assert_gradients, assert_same, random};
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_zero_probability_is_no_dropout() {
+        assert!(Dropout::new(0.0, 1).is_none());
+    }
+
+    #[test]
+    fn the_dropped_share_and_the_kept_sum_are_as_promised() {
+        for p in [0.1, 0.2, 0.5, 0.9] {
+            let factors = Dropout::new(p, 7).unwrap().factors(1000, 333);
+            let n = factors.len() as f64;
+            let dropped = factors.iter().filter(|&&f| f == 0.0).count() as f64 / n;
+            let mean = factors.iter().map(|&f| f64::from(f)).sum::<f64>() / n;
+            assert!((dropped - p).abs() < 5.0 * (p * (1.0 - p) / n).sqrt(), "{p}: {dropped}");
+            assert!((mean - 1.0).abs() < 0.03, "{p}: {mean}");
+        }
+    }
+
+    #[test]
+    fn neighbours_keys_and_rows_are_independent() {
+        let bits = |key, rows, columns| Dropout::new(0.5, key).unwrap().factors(rows, columns);
+        let agreement = |a: &[f32], b: &[f32]| {
+            let n = a.len().min(b.len());
+            a.iter().zip(b).filter(|(a, b)| a == b).count() as f64 / n as f64
+        };
+        let a = bits(1, 500, 256);
+        assert!((agreement(&a, &bits(2, 500, 256)) - 0.5).abs() < 0.01);
+        assert!((agreement(&a, &a[1..]) - 0.5).abs() < 0.01);
+        assert!((agreement(&a, &a[256..]) - 0.5).abs() < 0.01);
+        assert_eq!(a, bits(1, 500, 256));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn fused_equals_composed(rows in 0usize..300, columns in 1usize..90, p in 0.01f64..0.9, key: u64) {
+            let d = Dropout::new(p, key).unwrap();
+            assert_same(&[random(&[rows, columns], key)], |t| dropout(&t[0], d), |t| dropout_composed(&t[0], d), 0.0);
+        }
+    }
+
+    #[test]
+    fn gradients_equal_finite_differences() {
+        let d = Dropout::new(0.3, 3).unwrap();
+        assert_gradients(&[random(&[2, 3, 50], 1)], |t| dropout(&t[0], d));
+    }
+}

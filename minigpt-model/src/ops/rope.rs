@@ -1,0 +1,131 @@
+//! Rotary positions: queries and keys are turned by an angle that grows with their position, so that their product
+//! depends on how far apart they are.
+
+use super::{floats, fused, positions, rows_a_task, with_floats};
+use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
+use rayon::prelude::*;
+
+/// Rotates the queries and keys inside the joint projection `qkv`, fused on the CPU. Element `i` of a head pairs with
+/// element `i + D/2` (the "rotate half" convention of Llama and GPT-NeoX).
+///
+/// # Shapes
+/// - `qkv`: (B, T, 3·C); `cos`, `sin`: (positions, D/2); `first`: the position of each row's first token, B of them
+/// - output: (B, T, 3·C)
+pub fn rope(qkv: &Tensor, n_head: usize, cos: &Tensor, sin: &Tensor, first: &[usize]) -> Result<Tensor> {
+    if !fused(qkv) {
+        return rope_composed(qkv, n_head, cos, sin, first);
+    }
+    let op = Rope { n_head, cos: cos.clone(), sin: sin.clone(), first: first.to_vec() };
+    qkv.contiguous()?.apply_op1(op)
+}
+
+/// The definition of [`rope`].
+pub fn rope_composed(
+    qkv: &Tensor,
+    n_head: usize,
+    cos: &Tensor,
+    sin: &Tensor,
+    first: &[usize],
+) -> Result<Tensor> {
+    let (b, t, width) = qkv.dims3()?;
+    let half = cos.dim(1)?;
+    let ids = Tensor::new(positions(first, t, cos.dim(0)?), cos.device())?;
+    let table = |table: &Tensor| table.index_select(&ids, 0)?.reshape((b, t, 1, 1, half));
+    let (cos, sin) = (table(cos)?, table(sin)?);
+    let x = qkv.reshape((b, t, 3, n_head, 2 * half))?;
+    let qk = x.narrow(2, 0, 2)?;
+    let (low, high) = (qk.narrow(D::Minus1, 0, half)?, qk.narrow(D::Minus1, half, half)?);
+    let turned = Tensor::cat(
+        &[
+            (low.broadcast_mul(&cos)? - high.broadcast_mul(&sin)?)?,
+            (high.broadcast_mul(&cos)? + low.broadcast_mul(&sin)?)?,
+        ],
+        D::Minus1,
+    )?;
+    Tensor::cat(&[turned, x.narrow(2, 2, 1)?], 2)?.reshape((b, t, width))
+}
+
+struct Rope {
+    n_head: usize,
+    cos: Tensor,
+    sin: Tensor,
+    first: Vec<usize>,
+}
+
+impl Rope {
+    /// Turns by the angle of each position, or back by it (`sign` −1), which is the gradient.
+    fn turn(&self, qkv: &[f32], (b, t, width): (usize, usize, usize), sign: f32) -> Result<Vec<f32>> {
+        let (size, half) = self.cos.dims2()?;
+        let positions = positions(&self.first, t, size);
+        let mut y = qkv.to_vec();
+        let task = rows_a_task(width);
+        assert_eq!(self.first.len(), b, "a first position for each row");
+        with_floats([&self.cos, &self.sin], |[cos, sin]| {
+            y.par_chunks_mut(task * width).enumerate().for_each(|(i, rows)| {
+                for (j, row) in rows.chunks_mut(width).enumerate() {
+                    let at = positions[i * task + j] as usize * half;
+                    let (cos, sin) = (&cos[at..at + half], &sin[at..at + half]);
+                    for head in row.chunks_mut(2 * half).take(2 * self.n_head) {
+                        turn_head(head, cos, sin, sign);
+                    }
+                }
+            });
+            Ok(())
+        })?;
+        Ok(y)
+    }
+}
+
+fn turn_head(head: &mut [f32], cos: &[f32], sin: &[f32], sign: f32) {
+    let (low, high) = head.split_at_mut(cos.len());
+    for (((low, high), &cos), &sin) in low.iter_mut().zip(high).zip(cos).zip(sin) {
+        let sin = sign * sin;
+        (*low, *high) = (*low * cos - *high * sin, *high * cos + *low * sin);
+    }
+}
+
+impl CustomOp1 for Rope {
+    fn name(&self) -> &'static str {
+        "rope"
+    }
+
+    fn cpu_fwd(&self, qkv: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        let y = self.turn(floats(qkv, layout)?, layout.shape().dims3()?, 1.0)?;
+        Ok((CpuStorage::F32(y), layout.shape().clone()))
+    }
+
+    fn bwd(&self, qkv: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
+        let shape = qkv.dims3()?;
+        let dx = with_floats([dy], |[dy]| self.turn(dy, shape, -1.0))?;
+        Tensor::from_vec(dx, shape, qkv.device()).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{assert_gradients, assert_same, random};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tables(positions: usize, half: usize) -> (Tensor, Tensor) {
+        let angles = random(&[positions, half], 3);
+        (angles.cos().unwrap(), angles.sin().unwrap())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn fused_equals_composed(first in prop::collection::vec(0usize..19, 1..4), t in 1usize..8, h in 1usize..4, half in 1usize..9) {
+            let (cos, sin) = tables(20, half);
+            let qkv = random(&[first.len(), t, 3 * h * 2 * half], 5);
+            assert_same(&[qkv], |x| rope(&x[0], h, &cos, &sin, &first), |x| rope_composed(&x[0], h, &cos, &sin, &first), 1e-6);
+        }
+    }
+
+    #[test]
+    fn gradients_equal_finite_differences() {
+        let (cos, sin) = tables(20, 3);
+        assert_gradients(&[random(&[2, 5, 36], 1)], |x| rope(&x[0], 2, &cos, &sin, &[0, 7]));
+    }
+}

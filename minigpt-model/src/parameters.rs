@@ -1,0 +1,205 @@
+//! The one list of a model's tensors: names and layouts are GPT-2's. Initialisation, loading, saving and counting all
+//! read it, so they can't disagree.
+
+use crate::config::{Config, PositionEmbedding};
+use serde::Serialize;
+
+/// What part of the model a tensor belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The vectors of tokens, which a tied head uses as well.
+    TokenEmbedding,
+    /// The vectors of learned positions.
+    PositionEmbedding,
+    /// Projections to and from the attention heads.
+    Attention,
+    /// The two layers of the MLPs.
+    Mlp,
+    /// Layer norms.
+    Norm,
+    /// The output head, where it is not tied.
+    Head,
+}
+
+/// How a tensor starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// Normal numbers.
+    Normal,
+    /// Normal numbers, scaled down because they add to the residual stream.
+    Residual,
+    /// Ones.
+    One,
+    /// Zeros.
+    Zero,
+}
+
+/// A tensor of the model: what it is called, how large it is, and whether this configuration has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// GPT-2's name, without the `transformer.` in front.
+    pub name: String,
+    /// Linear layers are stored `[in, out]`, embeddings and the head `[vocab_size, n_embd]`.
+    pub shape: Vec<usize>,
+    /// What it belongs to.
+    pub part: Part,
+    /// How it starts.
+    pub start: Start,
+    /// The switch that takes this tensor away, where one did: GPT-2 has it, this configuration does not.
+    pub absent: Option<&'static str>,
+}
+
+impl Spec {
+    /// How many numbers it holds.
+    pub fn count(&self) -> u64 {
+        self.shape.iter().map(|&n| n as u64).product()
+    }
+}
+
+/// The tensors that a model of this shape has, in the order of the forward pass.
+pub fn specs(config: &Config) -> Vec<Spec> {
+    let mut specs = specs_with_absent(config);
+    specs.retain(|spec| spec.absent.is_none());
+    specs
+}
+
+/// The tensors of [`specs`] and those biases that GPT-2 would have and this configuration lacks.
+pub fn specs_with_absent(config: &Config) -> Vec<Spec> {
+    let (v, c, inner) = (config.vocab_size, config.n_embd, config.inner());
+    let mut list = List::default();
+    list.add("wte.weight", &[v, c], Part::TokenEmbedding, Start::Normal);
+    if config.position_embedding == PositionEmbedding::Learned {
+        list.add("wpe.weight", &[config.block_size, c], Part::PositionEmbedding, Start::Normal);
+    }
+    let qkv = (config.qkv_bias, "qkv_bias");
+    let attn_out = (config.attn_out_bias, "attn_out_bias");
+    let mlp = (config.mlp_bias, "mlp_bias");
+    for i in 0..config.n_layer {
+        list.norm(&format!("h.{i}.ln_1"), config);
+        list.linear(&format!("h.{i}.attn.c_attn"), [c, 3 * c], Part::Attention, Start::Normal, qkv);
+        list.linear(&format!("h.{i}.attn.c_proj"), [c, c], Part::Attention, Start::Residual, attn_out);
+        list.norm(&format!("h.{i}.ln_2"), config);
+        list.linear(&format!("h.{i}.mlp.c_fc"), [c, inner], Part::Mlp, Start::Normal, mlp);
+        list.linear(&format!("h.{i}.mlp.c_proj"), [inner, c], Part::Mlp, Start::Residual, mlp);
+    }
+    if config.final_norm() {
+        list.norm("ln_f", config);
+    }
+    if !config.tie_word_embeddings {
+        list.add("lm_head.weight", &[v, c], Part::Head, Start::Normal);
+    }
+    if config.lm_head_bias {
+        list.add("lm_head.bias", &[v], Part::Head, Start::Zero);
+    }
+    list.0
+}
+
+#[derive(Default)]
+struct List(Vec<Spec>);
+
+impl List {
+    fn add(&mut self, name: &str, shape: &[usize], part: Part, start: Start) {
+        self.0.push(Spec { name: name.to_owned(), shape: shape.to_vec(), part, start, absent: None });
+    }
+
+    fn bias(&mut self, layer: &str, width: usize, part: Part, (on, switch): (bool, &'static str)) {
+        self.add(&format!("{layer}.bias"), &[width], part, Start::Zero);
+        if let (false, Some(spec)) = (on, self.0.last_mut()) {
+            spec.absent = Some(switch);
+        }
+    }
+
+    fn linear(
+        &mut self,
+        layer: &str,
+        shape: [usize; 2],
+        part: Part,
+        start: Start,
+        bias: (bool, &'static str),
+    ) {
+        self.add(&format!("{layer}.weight"), &shape, part, start);
+        self.bias(layer, shape[1], part, bias);
+    }
+
+    fn norm(&mut self, layer: &str, config: &Config) {
+        self.add(&format!("{layer}.weight"), &[config.n_embd], Part::Norm, Start::One);
+        self.bias(layer, config.n_embd, Part::Norm, (config.norm_bias, "norm_bias"));
+    }
+}
+
+/// How many parameters a model has, in all and by part.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// All of them.
+    pub total: u64,
+    /// The vectors of tokens; a tied head uses these as well.
+    pub token_embedding: u64,
+    /// The vectors of learned positions.
+    pub position_embedding: u64,
+    /// Projections to and from the attention heads.
+    pub attention: u64,
+    /// The two layers of the MLPs.
+    pub mlp: u64,
+    /// Layer norms.
+    pub norm: u64,
+    /// The output head, 0 where it is tied.
+    pub head: u64,
+}
+
+impl Count {
+    /// Counts the parameters of a valid configuration.
+    pub fn of(config: &Config) -> Self {
+        let mut count = Self::default();
+        for spec in specs(config) {
+            let part = match spec.part {
+                Part::TokenEmbedding => &mut count.token_embedding,
+                Part::PositionEmbedding => &mut count.position_embedding,
+                Part::Attention => &mut count.attention,
+                Part::Mlp => &mut count.mlp,
+                Part::Norm => &mut count.norm,
+                Part::Head => &mut count.head,
+            };
+            *part += spec.count();
+            count.total += spec.count();
+        }
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn total(preset: &str) -> u64 {
+        Count::of(&Config::preset(preset).unwrap()).total
+    }
+
+    #[test]
+    fn presets_have_the_published_numbers_of_parameters() {
+        assert_eq!(total("gpt2"), 124_439_808);
+        assert_eq!(total("shakespeare-char"), 10_745_088);
+        assert_eq!(total("qa"), 46_403_328);
+        assert_eq!(total("textbook"), 666_344);
+        assert_eq!(total("gpt3"), 174_604_259_328);
+        assert_eq!(total("gpt2-medium"), 354_823_168);
+        assert_eq!(total("gpt2-large"), 774_030_080);
+        assert_eq!(total("gpt2-xl"), 1_557_611_200);
+    }
+
+    #[test]
+    fn gpt2_spends_a_third_on_embeddings_and_half_on_its_mlps() {
+        let count = Count::of(&Config::default());
+        let share = |n: u64| (100.0 * n as f64 / count.total as f64) as u64;
+        assert_eq!(share(count.token_embedding + count.position_embedding), 31);
+        assert_eq!(share(count.attention), 22); // 22.8
+        assert_eq!(share(count.mlp), 45); // 45.5
+    }
+
+    #[test]
+    fn a_missing_bias_names_its_switch() {
+        let config = Config::default().with_bias(false);
+        let absent: Vec<_> = specs_with_absent(&config).into_iter().filter_map(|s| s.absent).collect();
+        assert_eq!(absent.len(), 12 * 6 + 1);
+        assert!(specs(&config).iter().all(|s| !s.name.ends_with("bias")));
+    }
+}

@@ -1,0 +1,135 @@
+//! What a model costs before anyone trains it: parameters, memory, arithmetic, and the loss that scaling laws expect.
+
+use crate::config::Config;
+use crate::parameters::Count;
+use serde::Serialize;
+
+/// Bytes of an f32.
+const F32: u64 = 4;
+
+/// What training takes with a given batch and context.
+#[derive(Debug, Clone, Serialize)]
+pub struct Plan {
+    /// Parameters, in all and by part.
+    pub parameters: Count,
+    /// Rows in a batch.
+    pub batch_size: usize,
+    /// Tokens in a row.
+    pub block_size: usize,
+    /// Memory for training, all in all.
+    pub train_bytes: u64,
+    /// Where that memory goes.
+    pub train_memory: Memory,
+    /// Weights and one row's cache, as f32.
+    pub inference_bytes: u64,
+    /// Keys and values of one row at full context.
+    pub cache_bytes: u64,
+    /// Multiplications and additions of a forward pass, a token.
+    pub forward_flops_per_token: u64,
+    /// The same for forward and backward.
+    pub train_flops_per_token: u64,
+    /// The same for a step: one batch.
+    pub train_flops_per_step: u64,
+    /// The number of tokens that makes the most of this size, 20 a parameter (Hoffmann et al. 2022).
+    pub optimal_tokens: u64,
+    /// The loss that the same paper's law expects after that many tokens of web text, in nats a BPE token.
+    pub expected_loss: f64,
+}
+
+/// Training memory by part, in bytes.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Memory {
+    /// The parameters.
+    pub weights: u64,
+    /// Their gradients.
+    pub gradients: u64,
+    /// AdamW's two moments.
+    pub moments: u64,
+    /// What the forward pass keeps for the backward pass, and the largest temporaries: an estimate.
+    pub activations: u64,
+}
+
+impl Plan {
+    /// Plans for a valid configuration.
+    pub fn new(config: &Config, batch_size: usize, block_size: usize) -> Self {
+        let parameters = Count::of(config);
+        let weights = F32 * parameters.total;
+        let tokens = (batch_size as u64).saturating_mul(block_size as u64);
+        let memory = Memory {
+            weights,
+            gradients: weights,
+            moments: 2 * weights,
+            activations: tokens.saturating_mul(F32 * activations_per_token(config)),
+        };
+        let cache_bytes = F32 * 2 * (config.n_layer * config.n_embd * config.block_size) as u64;
+        let forward = forward_flops_per_token(config, block_size);
+        let optimal_tokens = 20 * parameters.total;
+        Self {
+            parameters,
+            batch_size,
+            block_size,
+            train_bytes: (4 * weights).saturating_add(memory.activations),
+            train_memory: memory,
+            inference_bytes: weights + cache_bytes,
+            cache_bytes,
+            forward_flops_per_token: forward,
+            train_flops_per_token: forward.saturating_mul(3),
+            train_flops_per_step: tokens.saturating_mul(forward.saturating_mul(3)),
+            optimal_tokens,
+            expected_loss: expected_loss(parameters.total, optimal_tokens),
+        }
+    }
+}
+
+/// Two operations for each weight of a matrix product, and four for each pair of a token and one that it could look
+/// at. The backward pass costs twice the forward pass.
+fn forward_flops_per_token(config: &Config, block_size: usize) -> u64 {
+    let [l, c, inner, v, t] =
+        [config.n_layer, config.n_embd, config.inner(), config.vocab_size, block_size].map(|n| n as u64);
+    let products = l * (4 * c * c + 2 * c * inner) + v * c;
+    (2 * products).saturating_add((4 * l * c).saturating_mul(t))
+}
+
+/// Numbers kept for each token: in a block the two norms, qkv, the mixed heads, two projections, two sums and the two
+/// sides of the activation; around the blocks the embedding, the final norm, the logits and their gradient.
+fn activations_per_token(config: &Config) -> u64 {
+    let [l, c, inner, v] =
+        [config.n_layer, config.n_embd, config.inner(), config.vocab_size].map(|n| n as u64);
+    l * (10 * c + 2 * inner) + 2 * c + 2 * v
+}
+
+/// L(N, D) = E + A·N^(−α) + B·D^(−β), with the constants of Hoffmann et al. 2022.
+pub fn expected_loss(parameters: u64, tokens: u64) -> f64 {
+    1.69 + 406.4 * (parameters as f64).powf(-0.34) + 410.7 * (tokens as f64).powf(-0.28)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn training_costs_about_six_operations_a_parameter_and_token() {
+        let plan = Plan::new(&Config::default(), 1, 1024);
+        let ratio = plan.train_flops_per_token as f64 / plan.parameters.total as f64;
+        assert!((6.0..7.0).contains(&ratio), "{ratio}"); // 6 for the weights, the rest for attention
+        assert_eq!(
+            plan.train_flops_per_token,
+            6 * (12 * 12 * 768 * 768 + 50_257 * 768) + 12 * 12 * 768 * 1024
+        );
+    }
+
+    #[test]
+    fn gpt3_needs_terabytes_and_does_not_overflow() {
+        let plan = Plan::new(&Config::preset("gpt3").unwrap(), 32, 2048);
+        assert_eq!(plan.train_memory.weights, 4 * 174_604_259_328);
+        assert!(plan.train_bytes > 2_700_000_000_000);
+        assert!((1.85..1.9).contains(&plan.expected_loss), "{}", plan.expected_loss);
+    }
+
+    #[test]
+    fn more_data_or_a_larger_model_lowers_the_expected_loss() {
+        let base = expected_loss(100_000_000, 1_000_000_000);
+        assert!(expected_loss(100_000_000, 10_000_000_000) < base);
+        assert!(expected_loss(1_000_000_000, 1_000_000_000) < base);
+    }
+}
