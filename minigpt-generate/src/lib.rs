@@ -1,1 +1,5 @@
-//! From logits to tokens: probabilities, candidates, sampling.
+//! From logits to tokens.
+
+mod probabilities;
+
+pub use probabilities::{Candidate, candidates, log_softmax};

@@ -184,8 +184,7 @@ fn damaged_files_are_errors_at_every_length() {
         std::fs::write(&path, &whole[..length]).unwrap();
         assert!(load(folder.path()).unwrap_err().contains("model.safetensors"), "{length} bytes");
     }
-    let mut longer = whole.clone();
-    longer.push(0);
+    let longer = [whole, vec![0]].concat();
     std::fs::write(&path, &longer).unwrap();
     assert!(load(folder.path()).is_err());
 }

@@ -1,1 +1,9 @@
-//! The optimiser and the training loop.
+//! Training a model: gradients and the optimiser.
+
+mod adamw;
+mod error;
+mod gradients;
+
+pub use adamw::{AdamW, AdamWConfig};
+pub use error::{Error, Result};
+pub use gradients::Gradients;

@@ -5,7 +5,7 @@
 use candle_core::{DType, Device, Tensor};
 use minigpt_model::ops::IGNORE;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where the fixtures are.
 pub fn fixtures() -> PathBuf {
@@ -17,7 +17,11 @@ pub struct Fixture(HashMap<String, Tensor>);
 
 impl Fixture {
     pub fn open(path: &str) -> Self {
-        Self(candle_core::safetensors::load(fixtures().join(path), &Device::Cpu).unwrap())
+        Self::open_at(&fixtures().join(path))
+    }
+
+    pub fn open_at(path: &Path) -> Self {
+        Self(candle_core::safetensors::load(path, &Device::Cpu).unwrap())
     }
 
     pub fn get(&self, name: &str) -> Option<&Tensor> {

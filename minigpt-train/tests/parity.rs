@@ -1,0 +1,53 @@
+//! Ten steps of AdamW with clipping, in every configuration, against PyTorch's.
+
+#[path = "../../minigpt-model/tests/support/mod.rs"]
+mod support;
+
+use candle_core::Device;
+use minigpt_model::{Pass, folder};
+use minigpt_train::{AdamW, AdamWConfig, Gradients};
+use support::Fixture;
+
+const LEARNING_RATE: f64 = 1e-2;
+const MAX_NORM: f64 = 1.0;
+
+fn fixtures() -> std::path::PathBuf {
+    std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../minigpt-model/tests/fixtures")
+}
+
+#[test]
+fn ten_steps_with_clipping_equal_pytorch_in_every_configuration() {
+    let mut clipped = 0;
+    let cases: Vec<_> = std::fs::read_dir(fixtures())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("config.json").exists())
+        .collect();
+    assert!(cases.len() >= 9);
+    for case in cases {
+        let gpt = folder::load(&case, &Device::Cpu).unwrap().into_trainable().unwrap();
+        let expected = Fixture::open_at(&case.join("expected.safetensors"));
+        let (ids, targets) = (expected.ids("ids"), expected.ids("targets"));
+        let parameters = gpt.parameters();
+        let mut optimizer = AdamW::new(&parameters, AdamWConfig::default()).unwrap();
+        let (losses, norms) = (expected.floats("adamw_losses"), expected.floats("adamw_grad_norms"));
+        for step in 0..=10 {
+            let loss = gpt.loss(&ids, &targets, Pass::default()).unwrap().mean().unwrap();
+            let (got, want) = (loss.to_scalar::<f32>().unwrap(), losses[step]);
+            assert!(
+                (got - want).abs() <= 1e-4 * want,
+                "{}: step {step}: {got} is not {want}",
+                case.display()
+            );
+            if step == 10 {
+                break;
+            }
+            let gradients = Gradients::of(&loss, &parameters).unwrap();
+            let norm = gradients.norm().unwrap();
+            assert!((norm / f64::from(norms[step]) - 1.0).abs() < 1e-3, "step {step}: norm {norm}");
+            clipped += usize::from(norm > MAX_NORM);
+            optimizer.step(&gradients, Gradients::clip_factor(norm, MAX_NORM), LEARNING_RATE).unwrap();
+        }
+    }
+    assert!(clipped > 10, "clipping is tested as well");
+}
