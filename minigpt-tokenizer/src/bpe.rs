@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::merges::{Merges, Rule, Scratch};
-use crate::pretokenize::{LOOKAHEAD, pieces};
+use crate::pretokenize::pieces;
 use crate::special::Specials;
 use crate::word_cache::WordCache;
 use foldhash::fast::RandomState;
@@ -52,6 +52,12 @@ impl Tokens {
             self.bytes.extend_from_within(start..end);
         }
         self.ends.push(self.bytes.len());
+    }
+
+    /// Takes the last token away.
+    pub(crate) fn pop(&mut self) {
+        self.ends.pop();
+        self.bytes.truncate(self.ends.last().copied().unwrap_or(0));
     }
 
     pub(crate) fn get(&self, id: u32) -> Option<&[u8]> {
@@ -115,32 +121,25 @@ impl BpeTokenizer {
         self.0.merges.rules()
     }
 
-    /// Appends the ids of a text that is all there.
+    /// Appends the ids of a text.
     pub(crate) fn encode_into(&self, text: &str, state: &mut BpeState, ids: &mut Vec<u32>) -> Result<()> {
         let mut position = 0;
         for piece in pieces(text) {
-            self.0.encode_piece(piece, state, ids).map_err(|error| error.moved(position, 0))?;
+            self.encode_piece(piece, position, state, ids)?;
             position += piece.len();
         }
         Ok(())
     }
 
-    /// Appends the ids of those pieces that no further text can change, and says how many bytes they took.
-    pub(crate) fn encode_settled(
+    /// Appends the ids of one piece, before which so many bytes of the text came.
+    pub(crate) fn encode_piece(
         &self,
-        text: &str,
+        piece: &str,
+        position: usize,
         state: &mut BpeState,
         ids: &mut Vec<u32>,
-    ) -> Result<usize> {
-        let mut position = 0;
-        for piece in pieces(text) {
-            if position + piece.len() + LOOKAHEAD > text.len() {
-                break;
-            }
-            self.0.encode_piece(piece, state, ids).map_err(|error| error.moved(position, 0))?;
-            position += piece.len();
-        }
-        Ok(position)
+    ) -> Result<()> {
+        self.0.encode_piece(piece, state, ids).map_err(|error| error.moved(position, 0))
     }
 }
 

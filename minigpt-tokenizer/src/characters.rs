@@ -1,8 +1,10 @@
 //! The simplest tokenizer: one token a character (a Unicode scalar value), special tokens first.
 
 use crate::error::{Error, Result};
+use crate::files;
 use crate::special::{self, Specials};
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// The special token that stands for characters outside the vocabulary, where there is one.
 pub const UNK: &str = "<unk>";
@@ -93,6 +95,11 @@ impl CharTokenizer {
     /// How many tokens there are.
     pub fn vocab_size(&self) -> usize {
         self.tokens.len()
+    }
+
+    /// Writes the vocabulary as a `{"word2id", "id2word"}` file.
+    pub fn save_vocabulary(&self, path: &Path) -> Result<()> {
+        files::save_vocabulary(self, path)
     }
 
     pub(crate) fn specials(&self) -> &Specials {

@@ -4,6 +4,7 @@
 use crate::bpe::{BpeState, BpeTokenizer};
 use crate::characters::CharTokenizer;
 use crate::error::{Error, Result};
+use crate::piece_stream::PieceStream;
 use crate::tokenizer::Tokenizer;
 use std::fmt;
 
@@ -81,14 +82,16 @@ pub struct StreamEncoder<'a>(Kind<'a>);
 #[derive(Debug)]
 enum Kind<'a> {
     Char { tokenizer: &'a CharTokenizer, position: usize },
-    Bpe(Box<BpeStream<'a>>),
+    Bpe { tokenizer: &'a BpeTokenizer, pieces: PieceStream, state: Box<BpeState> },
 }
 
 impl<'a> StreamEncoder<'a> {
     pub(crate) fn new(tokenizer: &'a Tokenizer) -> Self {
         Self(match tokenizer {
             Tokenizer::Char(tokenizer) => Kind::Char { tokenizer, position: 0 },
-            Tokenizer::Bpe(tokenizer) => Kind::Bpe(Box::new(BpeStream::new(tokenizer))),
+            Tokenizer::Bpe(tokenizer) => {
+                Kind::Bpe { tokenizer, pieces: PieceStream::default(), state: Box::default() }
+            }
         })
     }
 
@@ -101,7 +104,9 @@ impl<'a> StreamEncoder<'a> {
                 *position += ids.len() - start;
                 Ok(())
             }
-            Kind::Bpe(stream) => stream.push(text, ids),
+            Kind::Bpe { tokenizer, pieces, state } => {
+                pieces.push(text, |piece, position| tokenizer.encode_piece(piece, position, state, ids))
+            }
         }
     }
 
@@ -109,48 +114,76 @@ impl<'a> StreamEncoder<'a> {
     pub fn finish(self, ids: &mut Vec<u32>) -> Result<()> {
         match self.0 {
             Kind::Char { .. } => Ok(()),
-            Kind::Bpe(stream) => stream.finish(ids),
+            Kind::Bpe { tokenizer, mut pieces, mut state } => {
+                pieces.finish(|piece, position| tokenizer.encode_piece(piece, position, &mut state, ids))
+            }
         }
     }
 }
 
-/// Text gathers until there is a good deal of it; then all but its last piece is encoded.
-#[derive(Debug)]
-struct BpeStream<'a> {
-    tokenizer: &'a BpeTokenizer,
-    state: BpeState,
-    pending: String,
-    position: usize,
-    /// Encode when this much has gathered: twice what remained, so that one enormous piece is not scanned
-    /// again and again.
-    enough: usize,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
 
-/// The least text worth encoding.
-const GATHER: usize = 1 << 16;
-
-impl<'a> BpeStream<'a> {
-    fn new(tokenizer: &'a BpeTokenizer) -> Self {
-        Self { tokenizer, state: BpeState::default(), pending: String::new(), position: 0, enough: GATHER }
+    fn stream(tokenizer: &Tokenizer, ids: &[u32]) -> (Vec<String>, Option<Incomplete>) {
+        let mut decoder = tokenizer.decoder();
+        let parts = ids.iter().map(|&id| decoder.push(id).unwrap()).collect();
+        (parts, decoder.finish())
     }
 
-    fn push(&mut self, text: &str, ids: &mut Vec<u32>) -> Result<()> {
-        self.pending.push_str(text);
-        if self.pending.len() >= self.enough {
-            let done = self
-                .tokenizer
-                .encode_settled(&self.pending, &mut self.state, ids)
-                .map_err(|error| error.moved(self.position, 0))?;
-            self.position += done;
-            self.pending.drain(..done);
-            self.enough = GATHER.max(2 * self.pending.len());
+    #[test]
+    fn a_character_appears_when_its_last_byte_has_come() {
+        let (parts, rest) = stream(&Tokenizer::gpt2(), &[19526, 254, 25001, 121]);
+        assert_eq!(parts, ["", "你", "", "好"]);
+        assert_eq!(rest, None);
+    }
+
+    #[test]
+    fn the_end_says_what_was_incomplete() {
+        let (parts, rest) = stream(&Tokenizer::gpt2(), &[64, 19526]);
+        assert_eq!(parts, ["a", ""]);
+        let rest = rest.unwrap();
+        assert_eq!(rest.bytes, [0xE4, 0xBD]);
+        assert_eq!(rest.to_string(), "the text ends inside a character, after the bytes E4 BD");
+    }
+
+    #[test]
+    fn an_id_beyond_the_vocabulary_is_named_with_its_position() {
+        let gpt2 = Tokenizer::gpt2();
+        let mut decoder = gpt2.decoder();
+        decoder.push(0).unwrap();
+        let error = decoder.push(50_257).unwrap_err().to_string();
+        assert_eq!(error, "id 50257 at position 1 is beyond the vocabulary of 50257 tokens");
+        assert_eq!(gpt2.decode(&[0, 50_257]).unwrap_err().to_string(), error);
+    }
+
+    #[test]
+    fn positions_of_errors_count_from_the_start_of_the_stream() {
+        let tokenizer = Tokenizer::Char(CharTokenizer::from_text(&[], "你好".chars()).unwrap());
+        let mut encoder = tokenizer.encoder();
+        let mut ids = Vec::new();
+        encoder.push("你好你", &mut ids).unwrap();
+        let error = encoder.push("好!", &mut ids).unwrap_err().to_string();
+        assert!(error.starts_with("character 5 of the text is '!'"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn streamed_decoding_equals_decoding_at_once(ids in prop::collection::vec(0_u32..50_257, 0..40)) {
+            let gpt2 = Tokenizer::gpt2();
+            let (parts, rest) = stream(&gpt2, &ids);
+            let text = parts.concat() + rest.as_ref().map_or("", Incomplete::text);
+            prop_assert_eq!(text, gpt2.decode(&ids).unwrap());
         }
-        Ok(())
-    }
 
-    fn finish(mut self, ids: &mut Vec<u32>) -> Result<()> {
-        self.tokenizer
-            .encode_into(&self.pending, &mut self.state, ids)
-            .map_err(|error| error.moved(self.position, 0))
+        /// The first 256 ids are single bytes, so that characters are torn in every way.
+        #[test]
+        fn torn_bytes_decode_as_at_once(ids in prop::collection::vec(0_u32..256, 0..40)) {
+            let gpt2 = Tokenizer::gpt2();
+            let (parts, rest) = stream(&gpt2, &ids);
+            let text = parts.concat() + rest.as_ref().map_or("", Incomplete::text);
+            prop_assert_eq!(text, gpt2.decode(&ids).unwrap());
+        }
     }
 }

@@ -3,6 +3,7 @@
 use crate::bpe::{BpeState, BpeTokenizer};
 use crate::characters::CharTokenizer;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::gpt2;
 use crate::special::{Part, Specials};
 use crate::stream::{StreamDecoder, StreamEncoder};
@@ -23,14 +24,15 @@ impl Tokenizer {
         Self::Bpe(gpt2::gpt2())
     }
 
-    /// Opens a `tokenizer.json`, a character vocabulary file, or the folder of either.
-    pub fn open(_path: &Path) -> Result<Self> {
-        Err(Error::Invalid("not yet".into()))
+    /// Opens a `tokenizer.json`, a `{"word2id", "id2word"}` vocabulary file, or a folder that holds `tokenizer.json`
+    /// or `vocab.json` with `merges.txt`.
+    pub fn open(path: &Path) -> Result<Self> {
+        files::open(path)
     }
 
     /// Writes `tokenizer.json` and `tokenizer_config.json`, which Hugging Face tools open too.
-    pub fn save(&self, _folder: &Path) -> Result<()> {
-        Err(Error::Invalid("not yet".into()))
+    pub fn save(&self, folder: &Path) -> Result<()> {
+        files::save(self, folder)
     }
 
     /// The ids of a text; the names of special tokens in it are ordinary text.
