@@ -135,6 +135,39 @@ pub enum Error {
         batches: u64,
     },
 
+    /// No way to the server.
+    #[error(
+        "could not reach {url} ({problem}): are you online? Behind a proxy set HTTPS_PROXY; a mirror can be named with --endpoint; or fetch the file in another way and use it by its path"
+    )]
+    Offline {
+        /// The address.
+        url: String,
+        /// What the system said.
+        problem: String,
+    },
+
+    /// A download that did not end well.
+    #[error("could not download {url}: {problem}")]
+    Download {
+        /// The address.
+        url: String,
+        /// What happened.
+        problem: String,
+    },
+
+    /// A file that is not the one in the catalogue.
+    #[error(
+        "{url} is not the file it should be: its SHA-256 is {found}, {expected} is expected; it was deleted, try again"
+    )]
+    WrongHash {
+        /// The address.
+        url: String,
+        /// The hash of the catalogue.
+        expected: String,
+        /// The hash of what came.
+        found: String,
+    },
+
     /// The tokenizer refused a line of the data.
     #[error("{name}, line {line}")]
     Line {

@@ -2,9 +2,15 @@
 
 mod bad_lines;
 mod batch;
+mod catalogue;
+mod download;
 mod error;
+mod histogram;
+mod histogram_svg;
+mod http;
 mod input_file;
 mod jsonl;
+mod lengths;
 mod lines;
 mod loader;
 mod mapped;
@@ -19,9 +25,14 @@ mod tokens;
 
 pub use bad_lines::{BadLine, BadLines};
 pub use batch::{Batch, IGNORE};
+pub use catalogue::{PUBLIC_SETS, PublicSet};
+pub use download::{Checked, DownloadEvent, DownloadOptions, Downloaded, download};
 pub use error::{Error, Result};
+pub use histogram::{Bar, Histogram};
+pub use histogram_svg::histogram_svg;
 pub use input_file::InputFile;
 pub use jsonl::{JsonlFile, JsonlSummary};
+pub use lengths::{LengthSummary, Lengths};
 pub use lines::{Line, Lines, MAX_LINE};
 pub use loader::{Dataset, Loader, Order, Position, Sampling};
 pub use output_folder::OutputFolder;

@@ -297,7 +297,7 @@ mod tests {
         #[test]
         fn what_was_written_is_read_back(ids in proptest::collection::vec(any::<u32>(), 0..50), limit in 0_u64..60) {
             let (_dir, tokens) = written(&ids, Dtype::U32);
-            prop_assert_eq!(all(&tokens), ids.clone());
+            prop_assert_eq!(&all(&tokens), &ids);
             prop_assert_eq!(tokens.fingerprint(), Tokens::from(ids.clone()).fingerprint());
             let limited = all(&tokens.limited(Some(limit)));
             prop_assert_eq!(&limited[..], &ids[..ids.len().min(limit as usize)]);
