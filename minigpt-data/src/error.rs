@@ -168,14 +168,18 @@ pub enum Error {
         found: String,
     },
 
-    /// The tokenizer refused a line of the data.
+    /// The tokenizer refused.
+    #[error(transparent)]
+    Tokenizer(#[from] minigpt_tokenizer::Error),
+
+    /// Something is wrong with one line of the data.
     #[error("{name}, line {line}")]
     Line {
         /// The file.
         name: String,
         /// Line number from 1.
         line: u64,
-        /// What the tokenizer said.
+        /// What it is.
         source: Box<Error>,
     },
 }
@@ -184,6 +188,11 @@ impl Error {
     /// Wraps an I/O error with what was being done to which file.
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         Error::Io { action, name: path.display().to_string(), source }
+    }
+
+    /// Says in which line something went wrong.
+    pub(crate) fn in_line(name: &str, line: u64, source: Error) -> Self {
+        Error::Line { name: name.to_owned(), line, source: Box::new(source) }
     }
 
     /// Wraps an I/O error on something that has a name rather than a path.

@@ -46,6 +46,10 @@ impl JsonlFile {
         self.input.name()
     }
 
+    pub(crate) fn input(&self) -> &InputFile {
+        &self.input
+    }
+
     /// Hands the good lines, or the first `limit` of them, to `each` with their number.
     ///
     /// # Errors

@@ -32,7 +32,7 @@ enum Documents {
 }
 
 /// What a source gives, piece by piece.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// Some text.
     Text(&'a str),

@@ -118,15 +118,24 @@ impl Tokens {
     /// The first id that is not.
     pub fn check(&self, vocab_size: usize) -> Result<()> {
         let mut ids = Vec::new();
-        let mut start = 0;
-        while start < self.len {
-            let end = self.len.min(start + (1 << 16));
+        for start in (0..self.len).step_by(1 << 16) {
             ids.clear();
-            self.read(start..end, &mut ids);
+            self.read(start..self.len.min(start + (1 << 16)), &mut ids);
             check_ids(&self.name, start, &ids, vocab_size)?;
-            start = end;
         }
         Ok(())
+    }
+
+    /// The largest id, in one pass over all of it; 0 without any.
+    pub fn largest(&self) -> u32 {
+        let mut ids = Vec::new();
+        let mut largest = 0;
+        for start in (0..self.len).step_by(1 << 16) {
+            ids.clear();
+            self.read(start..self.len.min(start + (1 << 16)), &mut ids);
+            largest = ids.iter().copied().fold(largest, u32::max);
+        }
+        largest
     }
 
     /// A hash of the length and of ids spread over the whole: it tells data sets apart in no time.
@@ -273,6 +282,7 @@ mod tests {
         ids[66_000] = 64;
         let (_dir, tokens) = written(&ids, Dtype::U32);
         assert!(tokens.check(65).is_ok());
+        assert_eq!(tokens.largest(), 64);
         let error = tokens.check(64).unwrap_err().to_string();
         assert!(error.contains("token 66000 is 64, but the vocabulary has 64 entries"), "{error}");
     }
