@@ -30,7 +30,7 @@ pub struct PublicSet {
 pub const PUBLIC_SETS: &[PublicSet] = &[
     PublicSet {
         name: "names",
-        about: "32,000 first names, one a line (makemore)",
+        about: "32,000 first names, one a line",
         language: "en",
         bytes: 228_145,
         sha256: None,
@@ -40,7 +40,7 @@ pub const PUBLIC_SETS: &[PublicSet] = &[
     },
     PublicSet {
         name: "shakespeare",
-        about: "tiny Shakespeare, the text behind nanoGPT's published losses",
+        about: "tiny Shakespeare, as in nanoGPT",
         language: "en",
         bytes: 1_115_394,
         sha256: Some("86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"),
@@ -50,7 +50,7 @@ pub const PUBLIC_SETS: &[PublicSet] = &[
     },
     PublicSet {
         name: "tinystories-valid",
-        about: "TinyStories V2 (GPT-4), the validation part: enough to try things",
+        about: "the validation part of tinystories",
         language: "en",
         bytes: 22_502_601,
         sha256: Some("6874bae9a4c1a4e7edcf0e53b86c17817e9cf881fc75ff2368da457b80c0585d"),
@@ -60,7 +60,7 @@ pub const PUBLIC_SETS: &[PublicSet] = &[
     },
     PublicSet {
         name: "tinystories",
-        about: "TinyStories V2 (GPT-4): 2.7 million stories in a child's words",
+        about: "2.7 million stories in simple words",
         language: "en",
         bytes: 2_227_753_162,
         sha256: Some("6418d412de72888f52b5142c761ac21a582f7d1166f0bfbdb5f03ccfdec90443"),
@@ -70,7 +70,7 @@ pub const PUBLIC_SETS: &[PublicSet] = &[
     },
     PublicSet {
         name: "xiyouji",
-        about: "西遊記, Journey to the West (Project Gutenberg 23962)",
+        about: "西遊記, Journey to the West",
         language: "zh",
         bytes: 2_264_069,
         sha256: None,
@@ -80,7 +80,7 @@ pub const PUBLIC_SETS: &[PublicSet] = &[
     },
     PublicSet {
         name: "hongloumeng",
-        about: "紅樓夢, Dream of the Red Chamber (Project Gutenberg 24264)",
+        about: "紅樓夢, Dream of the Red Chamber",
         language: "zh",
         bytes: 2_663_455,
         sha256: None,

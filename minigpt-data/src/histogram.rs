@@ -33,7 +33,7 @@ impl Histogram {
         // A long tail gets one bar of its own, so that the rest is not squeezed into the first two.
         let tail = summary.max > summary.p99.saturating_mul(3) / 2;
         let shown = if tail { summary.p99 } else { summary.max };
-        let step = round_step(shown + 1);
+        let step = round_step(shown + 1, BARS);
         let last = shown / step;
         let bar = |i: u64| {
             let (from, to) = (i * step, i * step + step - 1);
@@ -54,13 +54,13 @@ impl Histogram {
     }
 }
 
-/// The smallest of 1, 2, 5, 10, 20, 50, … with which few enough bars reach `range`.
-fn round_step(range: u64) -> u64 {
+/// The smallest of 1, 2, 5, 10, 20, 50, … of which at most `steps` reach `range`.
+pub(crate) fn round_step(range: u64, steps: u64) -> u64 {
     let mut power = 1_u64;
     loop {
         for factor in [1, 2, 5] {
             let step = power.saturating_mul(factor);
-            if range.div_ceil(step) <= BARS {
+            if range.div_ceil(step) <= steps {
                 return step;
             }
         }

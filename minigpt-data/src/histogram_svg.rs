@@ -1,6 +1,6 @@
 //! The histogram as a picture: one SVG file that needs nothing else, for light and dark pages.
 
-use crate::histogram::Histogram;
+use crate::histogram::{Histogram, round_step};
 use crate::lengths::Lengths;
 use std::fmt::Write;
 
@@ -24,8 +24,8 @@ const STYLE: &str = "\
   }
 ";
 
-/// Draws the lengths, with a line at `max_length`.
-pub fn histogram_svg(lengths: &Lengths, title: &str, max_length: u64) -> String {
+/// Draws the lengths under a title; `axis` says what they are lengths in, and a line marks `max_length`.
+pub fn histogram_svg(lengths: &Lengths, title: &str, axis: &str, max_length: Option<u64>) -> String {
     let histogram = Histogram::of(lengths);
     let scale = Scale::of(&histogram);
     let mut svg = String::new();
@@ -41,13 +41,21 @@ pub fn histogram_svg(lengths: &Lengths, title: &str, max_length: u64) -> String 
     let summary = lengths.summary();
     let _ = writeln!(
         svg,
-        "<text class=\"small\" x=\"{LEFT}\" y=\"52\">{} examples · mean {:.1} · 50 % {} · 90 % {} · 95 % {} · \
+        "<text class=\"small\" x=\"{LEFT}\" y=\"52\">n = {} · mean {:.1} · 50 % {} · 90 % {} · 95 % {} · \
          99 % {} · longest {}</text>",
-        summary.count, summary.mean, summary.p50, summary.p90, summary.p95, summary.p99, summary.max
+        grouped(summary.count),
+        summary.mean,
+        summary.p50,
+        summary.p90,
+        summary.p95,
+        summary.p99,
+        summary.max
     );
-    draw_grid(&mut svg, &scale);
+    draw_grid(&mut svg, axis, &scale);
     draw_bars(&mut svg, &histogram, &scale);
-    draw_mark(&mut svg, lengths, max_length, &scale);
+    if let Some(max_length) = max_length {
+        draw_mark(&mut svg, lengths, max_length, &scale);
+    }
     svg.push_str("</svg>\n");
     svg
 }
@@ -58,18 +66,22 @@ struct Scale {
     step: f64,
     bars: usize,
     tail: bool,
+    /// Counts between two grid lines, and at the highest one.
+    grid: u64,
     top: u64,
 }
 
 impl Scale {
     fn of(histogram: &Histogram) -> Self {
-        let bars = histogram.bars.len();
+        let (bars, highest) = (histogram.bars.len(), histogram.highest().max(1));
+        let grid = round_step(highest, 5);
         Scale {
             bar: (WIDTH - LEFT - RIGHT) / bars as f64,
             step: histogram.step as f64,
             bars,
             tail: histogram.bars.last().is_some_and(|bar| bar.to.is_none()),
-            top: round_up(histogram.highest()),
+            grid,
+            top: highest.div_ceil(grid) * grid,
         }
     }
 
@@ -82,36 +94,39 @@ impl Scale {
     }
 }
 
-fn draw_grid(svg: &mut String, scale: &Scale) {
-    for i in 0..=4 {
-        let count = scale.top as f64 * f64::from(i) / 4.0;
-        let y = scale.y(count);
-        let class = if i == 0 { "axis" } else { "grid" };
+fn draw_grid(svg: &mut String, axis: &str, scale: &Scale) {
+    for count in (0..=scale.top).step_by(scale.grid as usize) {
+        let y = scale.y(count as f64);
+        let class = if count == 0 { "axis" } else { "grid" };
         let _ = writeln!(
             svg,
             "<line class=\"{class}\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-             <text class=\"small\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{count}</text>",
+             <text class=\"small\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
             WIDTH - RIGHT,
             LEFT - 8.0,
-            y + 4.0
+            y + 4.0,
+            grouped(count)
         );
     }
     let every = if scale.bars > 11 { 2 } else { 1 };
     let labelled = scale.bars - usize::from(scale.tail);
     for i in (0..=labelled).step_by(every) {
         let length = i as f64 * scale.step;
+        let more = if scale.tail && i == labelled { "+" } else { "" };
         let _ = writeln!(
             svg,
-            "<text class=\"small\" text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{length}</text>",
+            "<text class=\"small\" text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}{more}</text>",
             scale.x(length),
-            HEIGHT - BOTTOM + 18.0
+            HEIGHT - BOTTOM + 18.0,
+            grouped(length as u64)
         );
     }
     let _ = writeln!(
         svg,
-        "<text text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">length in tokens</text>",
+        "<text text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
         (LEFT + WIDTH - RIGHT) / 2.0,
-        HEIGHT - 12.0
+        HEIGHT - 12.0,
+        escape(axis)
     );
 }
 
@@ -155,20 +170,14 @@ fn draw_mark(svg: &mut String, lengths: &Lengths, max_length: u64, scale: &Scale
     );
 }
 
-/// The next number that four grid lines divide into whole, round parts.
-fn round_up(count: u64) -> u64 {
-    let mut power = 4_u64;
-    loop {
-        for factor in [1, 2, 5] {
-            for times in 1..=2 {
-                let top = power.saturating_mul(factor).saturating_mul(times);
-                if top >= count {
-                    return top;
-                }
-            }
-        }
-        power = power.saturating_mul(10);
-    }
+/// 14652 as `14,652`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let first = digits.len() % 3;
+    let (head, tail) = digits.split_at(first);
+    let groups = tail.as_bytes().chunks(3).map(|group| String::from_utf8_lossy(group).into_owned());
+    let all: Vec<String> = (!head.is_empty()).then(|| head.to_owned()).into_iter().chain(groups).collect();
+    all.join(",")
 }
 
 fn escape(text: &str) -> String {
@@ -192,26 +201,29 @@ mod tests {
 
     #[test]
     fn names_from_outside_can_not_break_the_picture() {
-        let svg = histogram_svg(&[3, 4, 5].into_iter().collect(), "<a & b>\0", 4);
+        let svg = histogram_svg(&[3, 4, 5].into_iter().collect(), "<a & b>\0", "tokens", Some(4));
         assert!(svg.contains("&lt;a &amp; b&gt;\u{fffd}"));
         assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
     }
 
     #[test]
     fn the_mark_says_how_much_stays_whole() {
-        let svg = histogram_svg(&(1..=100).collect(), "lengths", 95);
-        assert!(svg.contains("max_length 95: 95.0 % whole"), "{svg}");
-        assert!(!histogram_svg(&(1..=100).collect(), "lengths", 1000).contains("max_length 1000"));
+        let with = |max| histogram_svg(&(1..=100).collect(), "lengths", "tokens", max);
+        assert!(with(Some(95)).contains("max_length 95: 95.0 % whole"));
+        assert!(!with(Some(1000)).contains("max_length"));
+        assert!(!with(None).contains("max_length"));
     }
 
     #[test]
     fn nothing_is_drawn_as_nothing() {
-        let svg = histogram_svg(&Lengths::default(), "none", 0);
+        let svg = histogram_svg(&Lengths::default(), "none", "tokens", Some(0));
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 
     #[test]
-    fn the_scale_ends_above_the_highest_bar() {
-        assert_eq!([0, 1, 4, 5, 9, 17, 41, 1234].map(round_up), [4, 4, 4, 8, 16, 20, 80, 1600]);
+    fn the_scale_ends_just_above_the_highest_bar() {
+        let svg = histogram_svg(&std::iter::repeat_n(1, 8144).collect(), "one", "tokens", None);
+        assert!(svg.contains(">10,000<") && !svg.contains(">12,000<"), "{svg}");
+        assert_eq!([0, 12, 999, 1000, 1_234_567].map(grouped), ["0", "12", "999", "1,000", "1,234,567"]);
     }
 }
