@@ -1,1 +1,4 @@
 //! MiniGPT as a library: the crates below this one under a single name.
+
+pub use minigpt_data as data;
+pub use minigpt_tokenizer as tokenizer;

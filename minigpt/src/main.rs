@@ -1,8 +1,9 @@
 //! The command line: parse, run, and turn errors into a message and an exit code.
 
 mod commands;
-
 mod output;
+mod progress;
+mod table;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -20,14 +21,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Print the version.
-    Version,
+    /// Find, fetch, prepare, split and measure data.
+    Data(commands::data::DataArgs),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done: anyhow::Result<()> = match cli.command {
-        Command::Version => output::text(concat!("minigpt ", env!("CARGO_PKG_VERSION"), "\n")),
+        Command::Data(args) => commands::data::run(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

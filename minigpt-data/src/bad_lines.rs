@@ -1,0 +1,47 @@
+//! What was skipped, and why: counted in full, the first few kept with their line numbers.
+
+use crate::error::Error;
+use serde::Serialize;
+
+/// How many bad lines are kept with their reason.
+const KEPT: usize = 20;
+
+/// The lines of a file that could not be used.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct BadLines {
+    /// How many lines were bad.
+    pub total: u64,
+    /// How many lines held only white space: skipped as well, but nobody's mistake.
+    pub blank: u64,
+    /// The first bad ones.
+    pub first: Vec<BadLine>,
+}
+
+/// One line that could not be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BadLine {
+    /// Counted from 1.
+    pub line: u64,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl BadLines {
+    pub(crate) fn add(&mut self, line: u64, reason: String) {
+        self.total += 1;
+        if self.first.len() < KEPT {
+            self.first.push(BadLine { line, reason });
+        }
+    }
+
+    /// The error of a file in which nothing could be used.
+    pub(crate) fn into_error(self, name: &str) -> Error {
+        let first = self.first.first().map(|bad| format!("; line {}: {}", bad.line, bad.reason));
+        Error::NoValidLine {
+            name: name.to_owned(),
+            bad: self.total,
+            blank: self.blank,
+            first: first.unwrap_or_default(),
+        }
+    }
+}

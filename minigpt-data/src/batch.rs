@@ -1,0 +1,74 @@
+//! What training takes in one step: rows of ids and, shifted by one, the ids that should follow.
+
+/// The target of a position that the loss leaves out.
+pub const IGNORE: u32 = u32::MAX;
+
+/// Examples of equal width, row after row.
+///
+/// `targets[i]` is what should follow `inputs[i]`, or [`IGNORE`] where that is padding or not to be learned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// `rows × cols` ids.
+    pub inputs: Vec<u32>,
+    /// `rows × cols` ids or [`IGNORE`].
+    pub targets: Vec<u32>,
+    /// Examples (B).
+    pub rows: usize,
+    /// Positions of each (T).
+    pub cols: usize,
+    /// How many positions of each row are real; the rest, at its end, is padding.
+    pub lengths: Vec<usize>,
+}
+
+impl Batch {
+    /// An empty batch of a width, with room for `rows`.
+    pub(crate) fn with_capacity(rows: usize, cols: usize) -> Self {
+        Batch {
+            inputs: Vec::with_capacity(rows * cols),
+            targets: Vec::with_capacity(rows * cols),
+            rows: 0,
+            cols,
+            lengths: Vec::with_capacity(rows),
+        }
+    }
+
+    /// Appends a row, padded to the width with `pad`. `sequence` has one id more than the row has positions;
+    /// `learned` says of each id whether predicting it counts.
+    pub(crate) fn push(&mut self, sequence: &[u32], learned: impl Fn(usize) -> bool, pad: u32) {
+        let length = sequence.len() - 1;
+        assert!(length <= self.cols, "{length} positions don't fit {}", self.cols);
+        self.rows += 1;
+        self.lengths.push(length);
+        self.inputs.extend_from_slice(&sequence[..length]);
+        self.inputs.resize(self.rows * self.cols, pad);
+        self.targets.extend((1..sequence.len()).map(|i| if learned(i) { sequence[i] } else { IGNORE }));
+        self.targets.resize(self.rows * self.cols, IGNORE);
+    }
+
+    /// `rows × cols`: true where there is a token, false where there is padding (the attention mask).
+    pub fn mask(&self) -> Vec<bool> {
+        self.lengths.iter().flat_map(|&length| (0..self.cols).map(move |at| at < length)).collect()
+    }
+
+    /// How many targets count: what the loss is a mean over.
+    pub fn target_count(&self) -> usize {
+        self.targets.iter().filter(|&&target| target != IGNORE).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_the_inputs_shifted_by_one_and_padding_is_ignored() {
+        let mut batch = Batch::with_capacity(2, 3);
+        batch.push(&[5, 6, 7, 8], |_| true, 0);
+        batch.push(&[9, 4], |_| true, 0);
+        assert_eq!(batch.inputs, [5, 6, 7, 9, 0, 0]);
+        assert_eq!(batch.targets, [6, 7, 8, 4, IGNORE, IGNORE]);
+        assert_eq!(batch.mask(), [true, true, true, true, false, false]);
+        assert_eq!((batch.rows, batch.cols, batch.target_count()), (2, 3, 4));
+        assert_eq!(batch.lengths, [3, 1]);
+    }
+}

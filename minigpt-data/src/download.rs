@@ -1,0 +1,365 @@
+//! Fetching a public set: continued where it stopped, checked, and there only when it is whole.
+//!
+//! Bytes go to `FILE.part` with a note beside it of what they are a part of. When all have come and the SHA-256
+//! is right, the part is renamed to `FILE`, and the hash is recorded in `FILE.sha256` (as `sha256sum` writes it).
+
+use crate::catalogue::PublicSet;
+use crate::error::{Error, Result};
+use crate::http::{Answer, Fault, client, failed, request};
+use crate::tokens::hex;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+use ureq::Agent;
+
+/// How often in a row a request may fail without a byte having come.
+const ATTEMPTS: u32 = 5;
+
+/// How to download.
+#[derive(Debug, Clone, Default)]
+pub struct DownloadOptions {
+    /// Stands in for `https://host` of the set's address: a mirror.
+    pub endpoint: Option<String>,
+    /// Fetch again what is there already.
+    pub force: bool,
+    /// How long to wait before the second attempt, doubled for each further one.
+    pub pause: Duration,
+}
+
+/// What happens meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DownloadEvent {
+    /// The server answered; `have` bytes are here from an earlier attempt.
+    Started {
+        /// Where it comes from.
+        url: String,
+        /// Length of the whole file, where the server says.
+        total: Option<u64>,
+        /// Bytes that need not be fetched again.
+        have: u64,
+    },
+    /// This many bytes are here now.
+    Progress {
+        /// Of the whole file.
+        have: u64,
+    },
+    /// The connection broke, and another attempt follows.
+    Retrying {
+        /// What happened.
+        problem: String,
+    },
+}
+
+/// How sure one can be that the file is right.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Checked {
+    /// It has the hash of the catalogue.
+    Listed,
+    /// It has the hash recorded on an earlier download.
+    Recorded,
+    /// There was nothing to compare with: its hash is recorded now.
+    First,
+    /// It differs from the earlier download, whose hash this was.
+    Changed(String),
+}
+
+/// A file that is here now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Downloaded {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its length.
+    pub bytes: u64,
+    /// Of the whole file.
+    pub sha256: String,
+    /// What that was compared with.
+    pub checked: Checked,
+    /// False if it was here already.
+    pub fetched: bool,
+}
+
+/// Fetches a set into a folder, unless it is there.
+///
+/// # Errors
+/// No way to the server, an answer that is not the file, a hash that is wrong, a folder that can't be written.
+/// What came so far is kept for the next attempt, unless it is wrong.
+pub fn download(
+    set: &PublicSet,
+    folder: &Path,
+    options: &DownloadOptions,
+    on: &mut dyn FnMut(DownloadEvent),
+) -> Result<Downloaded> {
+    let path = folder.join(set.file);
+    if path.exists() && !options.force {
+        return already_there(set, path);
+    }
+    fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
+    let url = set.address(options.endpoint.as_deref());
+    let mut part = Part::open(&path, &url)?;
+    Fetch { set, url: &url, client: client(), pause: options.pause, on }.run(&mut part)?;
+    finish(set, part, path)
+}
+
+/// Checks a file that is there against what is known of it.
+fn already_there(set: &PublicSet, path: PathBuf) -> Result<Downloaded> {
+    let (sha256, bytes) = hash(&path)?;
+    let recorded = recorded(&path);
+    match set.sha256.or(recorded.as_deref()) {
+        Some(expected) if expected == sha256 => {
+            let checked = if set.sha256.is_some() { Checked::Listed } else { Checked::Recorded };
+            Ok(Downloaded { path, bytes, sha256, checked, fetched: false })
+        }
+        _ => Err(Error::Exists { path }),
+    }
+}
+
+fn finish(set: &PublicSet, part: Part, path: PathBuf) -> Result<Downloaded> {
+    let (sha256, bytes) = hash(&part.path)?;
+    if bytes != part.have {
+        let problem = format!("{} changed meanwhile: is it being downloaded twice?", part.path.display());
+        return Err(Error::Download { url: part.note.url, problem });
+    }
+    let checked = match (set.sha256, recorded(&path)) {
+        (Some(expected), _) if expected != sha256 => {
+            part.remove()?;
+            let url = part.note.url;
+            return Err(Error::WrongHash { url, expected: expected.to_owned(), found: sha256 });
+        }
+        (Some(_), _) => Checked::Listed,
+        (None, Some(before)) if before == sha256 => Checked::Recorded,
+        (None, Some(before)) => Checked::Changed(before),
+        (None, None) => Checked::First,
+    };
+    part.file.sync_all().map_err(|e| Error::io("write", &part.path, e))?;
+    fs::rename(&part.path, &path).map_err(|e| Error::io("write", &path, e))?;
+    remove(&part.note_path)?;
+    let line = format!("{sha256}  {}\n", set.file);
+    let record = record_path(&path);
+    fs::write(&record, line).map_err(|e| Error::io("write", &record, e))?;
+    Ok(Downloaded { path, bytes, sha256, checked, fetched: true })
+}
+
+/// One download under way.
+struct Fetch<'a> {
+    set: &'a PublicSet,
+    url: &'a str,
+    client: Agent,
+    pause: Duration,
+    on: &'a mut dyn FnMut(DownloadEvent),
+}
+
+impl Fetch<'_> {
+    /// Tries until the part is whole.
+    fn run(&mut self, part: &mut Part) -> Result<()> {
+        let (mut failures, mut any) = (0, false);
+        loop {
+            let before = part.have;
+            let fault = match self.attempt(part) {
+                Ok(()) => return Ok(()),
+                Err(fault) => fault,
+            };
+            any |= part.have > before;
+            failures = if part.have > before { 1 } else { failures + 1 };
+            let problem = match fault {
+                Fault::Final(error) => return Err(error),
+                Fault::Unreachable(problem) if !any => {
+                    return Err(Error::Offline { url: self.url.to_owned(), problem });
+                }
+                Fault::Unreachable(problem) | Fault::Passing(problem) => problem,
+                Fault::Beyond(_) => "the file ends before the part does".to_owned(),
+            };
+            if failures >= ATTEMPTS {
+                return Err(Error::Download { url: self.url.to_owned(), problem });
+            }
+            (self.on)(DownloadEvent::Retrying { problem });
+            thread::sleep(self.pause * (1 << (failures - 1)));
+        }
+    }
+
+    /// One request, from where the part ends.
+    fn attempt(&mut self, part: &mut Part) -> Result<(), Fault> {
+        let Some(answer) = self.ask(part)? else { return Ok(()) };
+        let total = answer.total.or(self.pinned_length());
+        part.describe(answer.version.clone()).map_err(Fault::Final)?;
+        let (url, have) = (self.url.to_owned(), part.have);
+        (self.on)(DownloadEvent::Started { url, total: answer.total, have });
+        self.receive(answer, part)?;
+        match total {
+            Some(total) if part.have < total => {
+                Err(Fault::Passing(format!("the connection ended after {} of {total} bytes", part.have)))
+            }
+            Some(total) if part.have > total => {
+                part.restart().map_err(Fault::Final)?;
+                Err(failed(self.url, format!("the server sent more than the {total} bytes of the file")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An answer that continues the part, which is emptied where it can't be continued; `None` if it is whole.
+    fn ask(&self, part: &mut Part) -> Result<Option<Answer>, Fault> {
+        if part.note.version.is_none() && self.pinned_length().is_none() {
+            // Nothing would tell whether the rest is of the same version of the file.
+            part.restart().map_err(Fault::Final)?;
+        }
+        let answer = match request(&self.client, self.url, part.have, part.note.version.as_deref()) {
+            Ok(answer) => answer,
+            // It was whole before, and only its renaming was missing.
+            Err(Fault::Beyond(Some(total))) if total == part.have => return Ok(None),
+            Err(Fault::Beyond(_)) => return Err(stale(part)),
+            Err(fault) => return Err(fault),
+        };
+        if let (Some(total), Some(expected)) = (answer.total, self.pinned_length())
+            && total != expected
+        {
+            return Err(failed(self.url, format!("it has {total} bytes there, {expected} are expected")));
+        }
+        if answer.start > 0 && answer.version != part.note.version {
+            return Err(stale(part));
+        }
+        if answer.start == 0 {
+            part.restart().map_err(Fault::Final)?;
+        }
+        Ok(Some(answer))
+    }
+
+    /// The length of the file, where it can't change.
+    fn pinned_length(&self) -> Option<u64> {
+        self.set.sha256.map(|_| self.set.bytes)
+    }
+
+    fn receive(&mut self, mut answer: Answer, part: &mut Part) -> Result<(), Fault> {
+        let limit = self.pinned_length().unwrap_or(u64::MAX);
+        let mut buffer = vec![0; 1 << 16];
+        while part.have <= limit {
+            let n = match answer.body.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(n) => n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(Fault::Passing(e.to_string())),
+            };
+            part.append(&buffer[..n]).map_err(Fault::Final)?;
+            (self.on)(DownloadEvent::Progress { have: part.have });
+        }
+        Ok(())
+    }
+}
+
+/// Empties a part that can't be continued.
+fn stale(part: &mut Part) -> Fault {
+    match part.restart() {
+        Ok(()) => Fault::Passing("the part from an earlier attempt is of another version".to_owned()),
+        Err(error) => Fault::Final(error),
+    }
+}
+
+/// What a part is a part of.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Note {
+    url: String,
+    version: Option<String>,
+}
+
+/// The bytes that are here so far.
+#[derive(Debug)]
+struct Part {
+    path: PathBuf,
+    note_path: PathBuf,
+    note: Note,
+    file: File,
+    have: u64,
+}
+
+impl Part {
+    /// Continues an earlier part of the same address, or starts a new one.
+    fn open(target: &Path, url: &str) -> Result<Self> {
+        let path = with_suffix(target, ".part");
+        let note_path = with_suffix(target, ".part.json");
+        let note: Option<Note> =
+            fs::read(&note_path).ok().and_then(|json| serde_json::from_slice(&json).ok());
+        let file = File::options().create(true).append(true).open(&path);
+        let file = file.map_err(|e| Error::io("write", &path, e))?;
+        let have = file.metadata().map_err(|e| Error::io("read", &path, e))?.len();
+        let known = note.filter(|note| note.url == url);
+        let continued = known.is_some();
+        let note = known.unwrap_or_else(|| Note { url: url.to_owned(), version: None });
+        let mut part = Part { path, note_path, note, file, have };
+        if !continued && have > 0 {
+            part.restart()?;
+        }
+        Ok(part)
+    }
+
+    /// Writes down what the bytes belong to, before any of them.
+    fn describe(&mut self, version: Option<String>) -> Result<()> {
+        self.note.version = version;
+        let json =
+            serde_json::to_vec(&self.note).map_err(|e| Error::io("write", &self.note_path, e.into()))?;
+        fs::write(&self.note_path, json).map_err(|e| Error::io("write", &self.note_path, e))
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|e| Error::io("write", &self.path, e))?;
+        self.have += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.file.set_len(0).map_err(|e| Error::io("write", &self.path, e))?;
+        self.have = 0;
+        self.note.version = None;
+        Ok(())
+    }
+
+    fn remove(&self) -> Result<()> {
+        remove(&self.path)?;
+        remove(&self.note_path)
+    }
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
+        _ => Ok(()),
+    }
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn record_path(path: &Path) -> PathBuf {
+    with_suffix(path, ".sha256")
+}
+
+/// The hash that an earlier download recorded.
+fn recorded(path: &Path) -> Option<String> {
+    let line = fs::read_to_string(record_path(path)).ok()?;
+    line.split_whitespace().next().map(str::to_owned)
+}
+
+/// SHA-256 and length of a file.
+fn hash(path: &Path) -> Result<(String, u64)> {
+    let mut file = File::open(path).map_err(|e| Error::io("read", path, e))?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 18];
+    let mut bytes = 0;
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok((hex(&hash.finalize()), bytes)),
+            Ok(n) => {
+                hash.update(&buffer[..n]);
+                bytes += n as u64;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(Error::io("read", path, e)),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Everything that can go wrong in this crate, in words that say what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What the functions of this crate return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why data could not be read, prepared, split, measured or fetched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("could not {action} {name}")]
+    Io {
+        /// What was being done: "read", "write", "create".
+        action: &'static str,
+        /// The file, or "standard input".
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// Text that is not UTF-8.
+    #[error("{name}: not UTF-8 text: {found} at byte {position} (line {line}){hint}")]
+    InvalidUtf8 {
+        /// The file, or "standard input".
+        name: String,
+        /// Offset of the first byte that can't be part of a character.
+        position: u64,
+        /// Line of that byte, counted from 1.
+        line: u64,
+        /// The byte in words.
+        found: String,
+        /// What to do about it, where it can be guessed.
+        hint: &'static str,
+    },
+
+    /// Nothing in the input.
+    #[error("{name} has no text in it")]
+    Empty {
+        /// The file, folder or "standard input".
+        name: String,
+    },
+
+    /// A folder without a file that counts as text.
+    #[error("{} has no text files: files ending in {endings} are read, its other {others} file(s) are not", path.display())]
+    NoTextFiles {
+        /// The folder.
+        path: PathBuf,
+        /// The endings that count.
+        endings: &'static str,
+        /// How many files of other kinds there are.
+        others: u64,
+    },
+
+    /// Question/answer data in which no line could be used.
+    #[error("{name} has no usable line: {bad} bad, {blank} blank{first}")]
+    NoValidLine {
+        /// The file.
+        name: String,
+        /// How many lines were bad.
+        bad: u64,
+        /// How many held only white space.
+        blank: u64,
+        /// The first bad line and its reason.
+        first: String,
+    },
+
+    /// The output is there already.
+    #[error("{} exists already: choose another place, or pass --force to replace it", path.display())]
+    Exists {
+        /// The folder or file.
+        path: PathBuf,
+    },
+
+    /// The output folder holds something this program did not write.
+    #[error("{} also holds {other:?}, which is not ours to delete: choose another folder", path.display())]
+    NotOurs {
+        /// The folder.
+        path: PathBuf,
+        /// One thing in it.
+        other: String,
+    },
+
+    /// An option with a value that makes no sense.
+    #[error("{0}")]
+    BadOption(String),
+
+    /// A token file or its description that can't be used.
+    #[error("{}: {problem}", path.display())]
+    BadTokens {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
+        problem: String,
+    },
+
+    /// A token id that the vocabulary does not have.
+    #[error(
+        "{name}: token {position} is {id}, but the vocabulary has {vocab_size} entries: the tokens were made with another tokenizer"
+    )]
+    BeyondVocabulary {
+        /// The file, or "the tokens".
+        name: String,
+        /// Index of the token.
+        position: u64,
+        /// Its id.
+        id: u32,
+        /// Ids must be below this.
+        vocab_size: usize,
+    },
+
+    /// Fewer tokens than one window needs.
+    #[error("{name} has {tokens} token(s), {needed} are needed: use more text or a smaller block_size")]
+    TooShort {
+        /// The file, or "the text".
+        name: String,
+        /// How many there are.
+        tokens: u64,
+        /// How many one window takes.
+        needed: u64,
+    },
+
+    /// A saved position that this data set does not have.
+    #[error(
+        "the data position (epoch {epoch}, batch {batch}) is not in this data set, which has {batches} batches an epoch: was it saved with other data?"
+    )]
+    BadPosition {
+        /// Epoch of the position.
+        epoch: u64,
+        /// Batch of the position.
+        batch: u64,
+        /// Batches an epoch.
+        batches: u64,
+    },
+
+    /// No way to the server.
+    #[error(
+        "could not reach {url} ({problem}): are you online? Behind a proxy set HTTPS_PROXY; a mirror can be named with --endpoint; or fetch the file in another way and use it by its path"
+    )]
+    Offline {
+        /// The address.
+        url: String,
+        /// What the system said.
+        problem: String,
+    },
+
+    /// A download that did not end well.
+    #[error("could not download {url}: {problem}")]
+    Download {
+        /// The address.
+        url: String,
+        /// What happened.
+        problem: String,
+    },
+
+    /// A file that is not the one in the catalogue.
+    #[error(
+        "{url} is not the file it should be: its SHA-256 is {found}, {expected} is expected; it was deleted, try again"
+    )]
+    WrongHash {
+        /// The address.
+        url: String,
+        /// The hash of the catalogue.
+        expected: String,
+        /// The hash of what came.
+        found: String,
+    },
+
+    /// The tokenizer refused.
+    #[error(transparent)]
+    Tokenizer(#[from] minigpt_tokenizer::Error),
+
+    /// Something is wrong with one line of the data.
+    #[error("{name}, line {line}")]
+    Line {
+        /// The file.
+        name: String,
+        /// Line number from 1.
+        line: u64,
+        /// What it is.
+        source: Box<Error>,
+    },
+}
+
+impl Error {
+    /// Wraps an I/O error with what was being done to which file.
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Error::Io { action, name: path.display().to_string(), source }
+    }
+
+    /// Says in which line something went wrong.
+    pub(crate) fn in_line(name: &str, line: u64, source: Error) -> Self {
+        Error::Line { name: name.to_owned(), line, source: Box::new(source) }
+    }
+
+    /// Wraps an I/O error on something that has a name rather than a path.
+    pub(crate) fn io_named(action: &'static str, name: &str, source: io::Error) -> Self {
+        Error::Io { action, name: name.to_owned(), source }
+    }
+}

@@ -1,0 +1,151 @@
+//! The little of HTTP that downloads need: one request from a given byte on, and what its answer means.
+
+use crate::error::Error;
+use std::io::Read;
+use std::time::Duration;
+use ureq::http::header::{
+    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_RANGE, LAST_MODIFIED, RANGE,
+};
+use ureq::http::{HeaderMap, HeaderName, Response};
+use ureq::{Agent, Body, Timeout};
+
+/// Why a request or its answer stopped.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// There is no way to the server: pointless to repeat at once.
+    Unreachable(String),
+    /// May work next time.
+    Passing(String),
+    /// The file ends before the byte that was asked for: this is its length, where the server says.
+    Beyond(Option<u64>),
+    /// Will not.
+    Final(Error),
+}
+
+/// What the server sends.
+pub(crate) struct Answer {
+    /// Offset of the first byte of `body` in the file.
+    pub(crate) start: u64,
+    /// Length of the whole file, where the server says.
+    pub(crate) total: Option<u64>,
+    /// Names this version of the file: a part of it may only be continued if it is still the same.
+    pub(crate) version: Option<String>,
+    /// The bytes.
+    pub(crate) body: Box<dyn Read>,
+}
+
+/// An HTTP client that gives up on a dead server in reasonable time.
+pub(crate) fn client() -> Agent {
+    let seconds = |n| Some(Duration::from_secs(n));
+    let config = Agent::config_builder()
+        .user_agent(concat!("minigpt/", env!("CARGO_PKG_VERSION")))
+        .http_status_as_error(false)
+        .timeout_resolve(seconds(10))
+        .timeout_connect(seconds(15))
+        .timeout_recv_response(seconds(30))
+        .timeout_per_read(seconds(60))
+        .build();
+    Agent::new_with_config(config)
+}
+
+/// Asks for a file from byte `start` on, as long as it is still of `version`.
+pub(crate) fn request(client: &Agent, url: &str, start: u64, version: Option<&str>) -> Result<Answer, Fault> {
+    let mut request = client.get(url).header(ACCEPT_ENCODING, "identity");
+    if start > 0 {
+        request = request.header(RANGE, format!("bytes={start}-"));
+        if let Some(version) = version {
+            request = request.header(IF_RANGE, version);
+        }
+    }
+    let response = request.call().map_err(|e| fault(url, e))?;
+    match response.status().as_u16() {
+        200 => whole(url, response),
+        206 => rest(url, response, start),
+        416 => Err(Fault::Beyond(header(response.headers(), &CONTENT_RANGE).and_then(parse_length))),
+        429 | 500..=599 => Err(Fault::Passing(format!("the server answered {}", response.status()))),
+        _ => Err(failed(url, format!("the server answered {}", response.status()))),
+    }
+}
+
+fn whole(url: &str, response: Response<Body>) -> Result<Answer, Fault> {
+    if header(response.headers(), &CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        return Err(failed(url, "the server insists on compressing it".to_owned()));
+    }
+    let version = version(response.headers());
+    let total = response.body().content_length();
+    let body = Box::new(response.into_body().into_reader());
+    Ok(Answer { start: 0, total, version, body })
+}
+
+fn rest(url: &str, response: Response<Body>, asked: u64) -> Result<Answer, Fault> {
+    let range = header(response.headers(), &CONTENT_RANGE).unwrap_or_default();
+    let (start, total) = parse_range(range)
+        .ok_or_else(|| failed(url, format!("the server sent a range we can't read: {range:?}")))?;
+    if start != asked {
+        return Err(failed(url, format!("we asked for byte {asked} on, the server sent {range:?}")));
+    }
+    let version = version(response.headers());
+    Ok(Answer { start, total, version, body: Box::new(response.into_body().into_reader()) })
+}
+
+/// `bytes 5-9/10` is from 5, of 10; `bytes 5-9/*` is from 5, of who knows how many.
+fn parse_range(range: &str) -> Option<(u64, Option<u64>)> {
+    let (range, total) = range.trim().strip_prefix("bytes ")?.split_once('/')?;
+    let start = range.split_once('-')?.0.trim().parse().ok()?;
+    let total = if total == "*" { None } else { Some(total.parse().ok()?) };
+    Some((start, total))
+}
+
+/// `bytes */10` is of 10: what a server says when the range is beyond the file.
+fn parse_length(range: &str) -> Option<u64> {
+    range.trim().strip_prefix("bytes */")?.parse().ok()
+}
+
+/// A strong tag, or else the date: the two that `If-Range` allows.
+fn version(headers: &HeaderMap) -> Option<String> {
+    let tag = header(headers, &ETAG).filter(|tag| !tag.starts_with("W/"));
+    tag.or_else(|| header(headers, &LAST_MODIFIED)).map(str::to_owned)
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// A failure that no repetition will mend.
+pub(crate) fn failed(url: &str, problem: String) -> Fault {
+    Fault::Final(Error::Download { url: url.to_owned(), problem })
+}
+
+fn fault(url: &str, error: ureq::Error) -> Fault {
+    use std::io::ErrorKind as Kind;
+    match error {
+        ureq::Error::HostNotFound
+        | ureq::Error::ConnectionFailed
+        | ureq::Error::ConnectProxyFailed(_)
+        | ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => Fault::Unreachable(error.to_string()),
+        ureq::Error::Io(e) => match e.kind() {
+            Kind::ConnectionReset | Kind::ConnectionAborted | Kind::UnexpectedEof | Kind::BrokenPipe => {
+                Fault::Passing(e.to_string())
+            }
+            _ => Fault::Unreachable(e.to_string()),
+        },
+        ureq::Error::Timeout(_) | ureq::Error::Protocol(_) | ureq::Error::BodyStalled => {
+            Fault::Passing(error.to_string())
+        }
+        _ => failed(url, error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_read() {
+        assert_eq!(parse_range("bytes 5-9/10"), Some((5, Some(10))));
+        assert_eq!(parse_range("bytes 5-9/*"), Some((5, None)));
+        for bad in ["", "bytes", "bytes */10", "bytes -9/10", "items 0-1/2", "bytes 0-1/x", "bytes 1/2"] {
+            assert_eq!(parse_range(bad), None, "{bad}");
+        }
+    }
+}

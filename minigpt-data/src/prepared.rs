@@ -1,0 +1,194 @@
+//! A folder of prepared tokens: `train.bin`, `val.bin`, the tokenizer, and `meta.json` that describes them.
+//!
+//! A folder that nanoGPT made has neither description nor tokenizer: its files are then taken as 2-byte ids, and
+//! the tokenizer must be named.
+
+use crate::error::{Error, Result};
+use crate::text_reader::Cleaned;
+use crate::tokens::{Dtype, Tokens};
+use minigpt_tokenizer::Tokenizer;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io;
+use std::path::Path;
+
+pub(crate) const TRAIN: &str = "train.bin";
+pub(crate) const VAL: &str = "val.bin";
+pub(crate) const META: &str = "meta.json";
+const FORMAT: &str = "minigpt-tokens";
+
+/// A description is short: more is not one.
+const META_LIMIT: u64 = 1 << 20;
+
+/// What `meta.json` says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meta {
+    /// `minigpt-tokens`.
+    pub format: String,
+    /// 1.
+    pub version: u32,
+    /// How wide an id is.
+    pub dtype: Dtype,
+    /// Which tokenizer made the ids.
+    pub tokenizer: TokenizerMeta,
+    /// What is in `train.bin`.
+    pub train: PartMeta,
+    /// What is in `val.bin`.
+    pub val: PartMeta,
+    /// Where the text came from.
+    pub source: SourceMeta,
+}
+
+/// Which tokenizer made the ids.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenizerMeta {
+    /// `char` or `bpe`.
+    pub kind: String,
+    /// How many ids there are.
+    pub vocab_size: usize,
+    /// Tells tokenizers apart.
+    pub fingerprint: String,
+}
+
+/// What is in one file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartMeta {
+    /// Ids in the file.
+    pub tokens: u64,
+    /// Characters they were made from.
+    pub characters: u64,
+}
+
+/// Where the text came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceMeta {
+    /// The file or folder, or "standard input".
+    pub name: String,
+    /// Files read.
+    pub files: u64,
+    /// Files of the folder that were left out.
+    pub left_out: u64,
+    /// What was changed in the text.
+    pub cleaned: Cleaned,
+}
+
+impl TokenizerMeta {
+    /// Describes a tokenizer.
+    pub fn of(tokenizer: &Tokenizer) -> Self {
+        let kind = match tokenizer {
+            Tokenizer::Char(_) => "char",
+            Tokenizer::Bpe(_) => "bpe",
+        };
+        TokenizerMeta {
+            kind: kind.to_owned(),
+            vocab_size: tokenizer.vocab_size(),
+            fingerprint: tokenizer.fingerprint(),
+        }
+    }
+}
+
+impl Meta {
+    pub(crate) fn new(
+        dtype: Dtype,
+        tokenizer: &Tokenizer,
+        train: PartMeta,
+        val: PartMeta,
+        source: SourceMeta,
+    ) -> Self {
+        let tokenizer = TokenizerMeta::of(tokenizer);
+        Meta { format: FORMAT.to_owned(), version: 1, dtype, tokenizer, train, val, source }
+    }
+
+    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+        let path = folder.join(META);
+        let mut json = serde_json::to_vec_pretty(self).map_err(|e| Error::io("write", &path, e.into()))?;
+        json.push(b'\n');
+        fs::write(&path, json).map_err(|e| Error::io("write", &path, e))
+    }
+
+    /// The description in a folder, where there is one.
+    fn read(folder: &Path) -> Result<Option<Self>> {
+        let path = folder.join(META);
+        let bad = |problem: String| Error::BadTokens { path: path.clone(), problem };
+        match fs::metadata(&path) {
+            Ok(about) if about.len() > META_LIMIT => {
+                return Err(bad("too long to be a description".to_owned()));
+            }
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::io("read", &path, e)),
+        }
+        let json = fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
+        let meta: Meta = serde_json::from_slice(&json).map_err(|e| bad(format!("not a description: {e}")))?;
+        if meta.format != FORMAT || meta.version != 1 {
+            return Err(bad(format!(
+                "{:?} {} is not a format this version reads",
+                meta.format, meta.version
+            )));
+        }
+        Ok(Some(meta))
+    }
+}
+
+/// Prepared tokens, ready to be drawn from.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// To learn from.
+    pub train: Tokens,
+    /// To judge by; may be empty.
+    pub val: Tokens,
+    /// What made the ids, where the folder has it.
+    pub tokenizer: Option<Tokenizer>,
+    /// The description, where the folder has one.
+    pub meta: Option<Meta>,
+}
+
+impl Prepared {
+    /// Whether a folder holds prepared tokens.
+    pub fn is_at(folder: &Path) -> bool {
+        folder.join(TRAIN).is_file()
+    }
+
+    /// Opens a folder.
+    ///
+    /// # Errors
+    /// Files that don't fit their description, or a tokenizer that did not make them.
+    pub fn open(folder: &Path) -> Result<Self> {
+        let meta = Meta::read(folder)?;
+        let dtype = meta.as_ref().map_or(Dtype::U16, |meta| meta.dtype);
+        let train = part(folder, TRAIN, dtype, meta.as_ref().map(|meta| meta.train))?;
+        let val = if meta.is_some() || folder.join(VAL).exists() {
+            part(folder, VAL, dtype, meta.as_ref().map(|meta| meta.val))?
+        } else {
+            Tokens::from(Vec::new())
+        };
+        let tokenizer = match &meta {
+            Some(meta) => Some(tokenizer(folder, &meta.tokenizer)?),
+            None => None,
+        };
+        Ok(Prepared { train, val, tokenizer, meta })
+    }
+}
+
+fn part(folder: &Path, name: &str, dtype: Dtype, described: Option<PartMeta>) -> Result<Tokens> {
+    let path = folder.join(name);
+    let tokens = Tokens::open(&path, dtype)?;
+    match described {
+        Some(described) if described.tokens != tokens.len() => {
+            let (here, there) = (tokens.len(), described.tokens);
+            let problem = format!("{here} tokens, but {META} says {there}: prepare the data again");
+            Err(Error::BadTokens { path, problem })
+        }
+        _ => Ok(tokens),
+    }
+}
+
+fn tokenizer(folder: &Path, described: &TokenizerMeta) -> Result<Tokenizer> {
+    let tokenizer = Tokenizer::open(folder)?;
+    if tokenizer.fingerprint() != described.fingerprint {
+        let problem =
+            format!("the tokenizer beside it is not the one that {META} names: prepare the data again");
+        return Err(Error::BadTokens { path: folder.to_owned(), problem });
+    }
+    Ok(tokenizer)
+}

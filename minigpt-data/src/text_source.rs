@@ -1,0 +1,282 @@
+//! Where plain text comes from: a file, standard input, or a folder of files read one after another.
+//!
+//! In a folder, files that end in `.txt`, `.text`, `.md` or `.markdown` are read, in the order of their paths,
+//! folders within it as well; names that start with a dot are left out, links to folders are not followed.
+//! A line end is put between two files where the first has none, so that they never run together.
+
+use crate::error::{Error, Result};
+use crate::input_file::InputFile;
+use crate::text_reader::{Cleaned, TextReader};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// What counts as text in a folder.
+const ENDINGS: [&str; 4] = ["txt", "text", "md", "markdown"];
+const ENDINGS_IN_WORDS: &str = ".txt, .text, .md or .markdown";
+
+/// One or more files of text that can be read more than once.
+#[derive(Debug)]
+pub struct TextSource {
+    name: String,
+    documents: Documents,
+    bytes: u64,
+    left_out: u64,
+}
+
+#[derive(Debug)]
+enum Documents {
+    One(InputFile),
+    Folder(Vec<PathBuf>),
+}
+
+/// What a source gives, piece by piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// Some text.
+    Text(&'a str),
+    /// One file ended and another begins.
+    NextFile,
+}
+
+/// What was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextSummary {
+    /// Files that were read.
+    pub files: u64,
+    /// Files of a folder that were left out, because they don't look like text.
+    pub left_out: u64,
+    /// Characters (Unicode scalar values), after cleaning.
+    pub characters: u64,
+    /// What was changed on the way.
+    pub cleaned: Cleaned,
+}
+
+impl TextSource {
+    /// Finds the text at a path; `-` is standard input.
+    pub fn open(path: &Path) -> Result<Self> {
+        if !path.is_dir() {
+            let file = InputFile::open(path)?;
+            let (name, bytes) = (file.name().to_owned(), file.bytes());
+            return Ok(TextSource { name, documents: Documents::One(file), bytes, left_out: 0 });
+        }
+        let mut found = Found::default();
+        walk(path, &mut found)?;
+        if found.files.is_empty() {
+            return Err(Error::NoTextFiles {
+                path: path.to_owned(),
+                endings: ENDINGS_IN_WORDS,
+                others: found.others,
+            });
+        }
+        found.files.sort();
+        let name = path.display().to_string();
+        let Found { files, bytes, others } = found;
+        Ok(TextSource { name, documents: Documents::Folder(files), bytes, left_out: others })
+    }
+
+    /// The path, or "standard input".
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes of all files together, for progress.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Hands all text, or its first `limit` characters, to `each`, piece by piece.
+    ///
+    /// # Errors
+    /// A source without any text, text that is not UTF-8, and whatever `each` returns.
+    pub fn read(
+        &self,
+        limit: Option<u64>,
+        each: &mut dyn FnMut(Piece<'_>) -> Result<()>,
+    ) -> Result<TextSummary> {
+        let mut reading = Reading {
+            summary: TextSummary { left_out: self.left_out, ..TextSummary::default() },
+            left: limit.unwrap_or(u64::MAX),
+            ends_line: true,
+            each,
+        };
+        match &self.documents {
+            Documents::One(file) => reading.file(file.rewind()?, file.name())?,
+            Documents::Folder(files) => {
+                for path in files {
+                    let file = File::open(path).map_err(|e| Error::io("read", path, e))?;
+                    reading.file(&file, &path.display().to_string())?;
+                }
+            }
+        }
+        if reading.summary.characters == 0 {
+            return Err(Error::Empty { name: self.name.clone() });
+        }
+        Ok(reading.summary)
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    files: Vec<PathBuf>,
+    bytes: u64,
+    others: u64,
+}
+
+fn walk(folder: &Path, found: &mut Found) -> Result<()> {
+    for entry in fs::read_dir(folder).map_err(|e| Error::io("read", folder, e))? {
+        let entry = entry.map_err(|e| Error::io("read", folder, e))?;
+        let path = entry.path();
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        let kind = entry.file_type().map_err(|e| Error::io("read", &path, e))?;
+        if kind.is_dir() {
+            walk(&path, found)?;
+        } else if is_text(&path) {
+            // Follows a link to a file: its length counts, and one that leads nowhere is an error.
+            let about = fs::metadata(&path).map_err(|e| Error::io("read", &path, e))?;
+            if about.is_file() {
+                found.bytes += about.len();
+                found.files.push(path);
+            }
+        } else {
+            found.others += 1;
+        }
+    }
+    Ok(())
+}
+
+fn is_text(path: &Path) -> bool {
+    path.extension().is_some_and(|end| ENDINGS.iter().any(|text| end.eq_ignore_ascii_case(text)))
+}
+
+/// The state of one pass.
+struct Reading<'a> {
+    summary: TextSummary,
+    left: u64,
+    ends_line: bool,
+    each: &'a mut dyn FnMut(Piece<'_>) -> Result<()>,
+}
+
+impl Reading<'_> {
+    fn file(&mut self, file: impl Read, name: &str) -> Result<()> {
+        if self.left == 0 {
+            return Ok(());
+        }
+        let mut reader = TextReader::new(file, name);
+        let mut first = true;
+        while let Some(piece) = reader.read()? {
+            if first && self.summary.characters > 0 {
+                self.between_files()?;
+            }
+            first = false;
+            self.text(&piece)?;
+            if self.left == 0 {
+                break;
+            }
+        }
+        self.summary.files += 1;
+        self.summary.cleaned.add(reader.cleaned());
+        Ok(())
+    }
+
+    fn between_files(&mut self) -> Result<()> {
+        if !self.ends_line {
+            self.text("\n")?;
+        }
+        if self.left > 0 { (self.each)(Piece::NextFile) } else { Ok(()) }
+    }
+
+    fn text(&mut self, piece: &str) -> Result<()> {
+        let (piece, count) = first_characters(piece, self.left);
+        self.left -= count;
+        self.summary.characters += count;
+        if !piece.is_empty() {
+            self.ends_line = piece.ends_with('\n');
+            (self.each)(Piece::Text(piece))?;
+        }
+        Ok(())
+    }
+}
+
+/// At most `limit` characters from the front of `text`, and how many they are.
+pub(crate) fn first_characters(text: &str, limit: u64) -> (&str, u64) {
+    let count = text.chars().count() as u64;
+    if count <= limit {
+        return (text, count);
+    }
+    let end = text.char_indices().nth(limit as usize).map_or(text.len(), |(at, _)| at);
+    (&text[..end], limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        dir
+    }
+
+    fn read(source: &TextSource, limit: Option<u64>) -> (String, TextSummary) {
+        let mut text = String::new();
+        let summary = source
+            .read(limit, &mut |piece| {
+                match piece {
+                    Piece::Text(piece) => text.push_str(piece),
+                    Piece::NextFile => text.push('|'),
+                }
+                Ok(())
+            })
+            .unwrap();
+        (text, summary)
+    }
+
+    #[test]
+    fn a_folder_is_read_in_the_order_of_its_paths() {
+        let dir = folder(&[
+            ("b.txt", "bee"),
+            ("a/z.MD", "zed\n"),
+            ("a.txt", "\u{feff}ay"),
+            ("empty.txt", ""),
+            ("picture.png", "no"),
+            (".hidden.txt", "no"),
+            (".git/x.txt", "no"),
+        ]);
+        let source = TextSource::open(dir.path()).unwrap();
+        let (text, summary) = read(&source, None);
+        assert_eq!(text, "zed\n|ay\n|bee");
+        assert_eq!((summary.files, summary.left_out, summary.characters), (4, 1, 10));
+        assert_eq!(summary.cleaned.byte_order_marks, 1);
+        assert_eq!(read(&source, None).0, text, "a second pass reads the same");
+    }
+
+    #[test]
+    fn a_limit_counts_characters() {
+        let dir = folder(&[("a.txt", "中文字"), ("b.txt", "more")]);
+        let source = TextSource::open(dir.path()).unwrap();
+        for (limit, expected) in
+            [(1, "中"), (3, "中文字"), (4, "中文字\n"), (5, "中文字\n|m"), (99, "中文字\n|more")]
+        {
+            assert_eq!(read(&source, Some(limit)).0, expected);
+        }
+    }
+
+    #[test]
+    fn nothing_to_read_is_an_error_that_says_so() {
+        let dir = folder(&[("a.csv", "1,2"), ("empty.txt", "\u{feff}")]);
+        let read = |path: &Path| TextSource::open(path).and_then(|s| s.read(None, &mut |_| Ok(())));
+        assert!(read(&dir.path().join("empty.txt")).unwrap_err().to_string().ends_with("has no text in it"));
+        assert!(read(dir.path()).unwrap_err().to_string().ends_with("has no text in it"));
+        fs::remove_file(dir.path().join("empty.txt")).unwrap();
+        let error = read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("its other 1 file(s) are not"), "{error}");
+    }
+}

@@ -1,0 +1,201 @@
+//! The simplest tokenizer: one token a character (a Unicode scalar value), special tokens first.
+
+use crate::error::{Error, Result};
+use crate::files;
+use crate::special::{self, Specials};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The special token that stands for characters outside the vocabulary, where there is one.
+pub const UNK: &str = "<unk>";
+
+/// No token: what the table holds for characters outside the vocabulary.
+const NONE: u32 = u32::MAX;
+
+/// One token a character.
+#[derive(Debug, Clone)]
+pub struct CharTokenizer {
+    tokens: Vec<String>,
+    table: Table,
+    specials: Specials,
+    unk: Option<u32>,
+}
+
+/// Collects the characters of a text that may come in pieces.
+#[derive(Debug, Clone)]
+pub struct CharBuilder {
+    specials: Vec<String>,
+    ascii: [bool; 128],
+    others: BTreeSet<char>,
+}
+
+impl CharBuilder {
+    /// Starts a vocabulary whose first ids are these special tokens.
+    pub fn new(special: &[&str]) -> Self {
+        let specials = special.iter().map(|&name| name.to_owned()).collect();
+        Self { specials, ascii: [false; 128], others: BTreeSet::new() }
+    }
+
+    /// Adds the characters of one piece of text.
+    pub fn push(&mut self, text: &str) {
+        text.chars().for_each(|character| self.insert(character));
+    }
+
+    /// The vocabulary: special tokens, then the characters in code-point order.
+    pub fn finish(self) -> Result<CharTokenizer> {
+        let ascii = (0_u8..128).filter(|&byte| self.ascii[usize::from(byte)]).map(char::from);
+        let characters = ascii.chain(self.others).map(String::from);
+        let names = self.specials.iter().cloned().chain(characters).collect();
+        CharTokenizer::from_tokens(names, &self.specials)
+    }
+
+    fn insert(&mut self, character: char) {
+        match self.ascii.get_mut(character as usize) {
+            Some(seen) => *seen = true,
+            None => {
+                self.others.insert(character);
+            }
+        }
+    }
+}
+
+impl CharTokenizer {
+    /// Special tokens first, then the distinct characters in code-point order.
+    pub fn from_text(special: &[&str], characters: impl Iterator<Item = char>) -> Result<Self> {
+        let mut builder = CharBuilder::new(special);
+        characters.for_each(|character| builder.insert(character));
+        builder.finish()
+    }
+
+    /// A vocabulary whose ids are the positions in `tokens`; those in `specials` are names, the rest characters.
+    pub(crate) fn from_tokens(tokens: Vec<String>, specials: &[String]) -> Result<Self> {
+        special::check_names(specials.iter().map(String::as_str))?;
+        let mut table = Table::default();
+        let mut named = Vec::new();
+        for (token, id) in tokens.iter().zip(0..) {
+            let mut characters = token.chars();
+            match (characters.next(), characters.next()) {
+                (Some(character), None) if table.insert(character, id) => {}
+                (Some(_), None) => {
+                    return Err(Error::Invalid(format!("the character {token:?} is given twice")));
+                }
+                _ if specials.contains(token) => named.push((token.clone(), id)),
+                _ => {
+                    return Err(Error::Invalid(format!(
+                        "the token {token:?} (id {id}) is not one character"
+                    )));
+                }
+            }
+        }
+        let specials = Specials::new(named)?;
+        let unk = specials.id(UNK);
+        Ok(Self { tokens, table, specials, unk })
+    }
+
+    /// How many tokens there are.
+    pub fn vocab_size(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Writes the vocabulary as a `{"word2id", "id2word"}` file.
+    pub fn save_vocabulary(&self, path: &Path) -> Result<()> {
+        files::save_vocabulary(self, path)
+    }
+
+    pub(crate) fn specials(&self) -> &Specials {
+        &self.specials
+    }
+
+    /// The text of one token.
+    pub(crate) fn token(&self, id: u32) -> Option<&str> {
+        self.tokens.get(id as usize).map(String::as_str)
+    }
+
+    /// Tokens in the order of their ids.
+    pub fn tokens(&self) -> &[String] {
+        &self.tokens
+    }
+
+    /// Appends one id a character.
+    pub(crate) fn encode_into(&self, text: &str, ids: &mut Vec<u32>) -> Result<()> {
+        let start = ids.len();
+        ids.reserve(text.len() / 3);
+        for character in text.chars() {
+            let id = self.table.get(character);
+            if id != NONE {
+                ids.push(id);
+            } else if let Some(unk) = self.unk {
+                ids.push(unk);
+            } else {
+                return Err(Error::UnknownCharacter { character, position: ids.len() - start });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Code point to id in two steps: pages of 256 code points, of which only those in use exist.
+#[derive(Debug, Clone)]
+struct Table {
+    page_of: Vec<u16>,
+    pages: Vec<[u32; 256]>,
+}
+
+impl Default for Table {
+    /// Page 0 is the empty one, shared by all blocks without a character.
+    fn default() -> Self {
+        Self { page_of: vec![0; 0x1100], pages: vec![[NONE; 256]] }
+    }
+}
+
+impl Table {
+    fn get(&self, character: char) -> u32 {
+        let code = character as usize;
+        self.pages[usize::from(self.page_of[code >> 8])][code & 0xFF]
+    }
+
+    /// False where the character has an id already.
+    fn insert(&mut self, character: char, id: u32) -> bool {
+        let code = character as usize;
+        let page = &mut self.page_of[code >> 8];
+        if *page == 0 {
+            *page = self.pages.len() as u16;
+            self.pages.push([NONE; 256]);
+        }
+        let slot = &mut self.pages[usize::from(*page)][code & 0xFF];
+        std::mem::replace(slot, id) == NONE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn special_tokens_come_first_then_characters_in_code_point_order() {
+        let tokenizer = CharTokenizer::from_text(&["<pad>", "<unk>"], "ba你\n好a".chars()).unwrap();
+        assert_eq!(tokenizer.tokens(), ["<pad>", "<unk>", "\n", "a", "b", "你", "好"]);
+    }
+
+    #[test]
+    fn text_in_pieces_gives_the_same_vocabulary() {
+        let mut builder = CharBuilder::new(&[]);
+        ["b你", "", "a好"].iter().for_each(|piece| builder.push(piece));
+        assert_eq!(builder.finish().unwrap().tokens(), ["a", "b", "你", "好"]);
+    }
+
+    #[test]
+    fn an_unknown_character_is_unk_where_there_is_one() {
+        let tokenizer = CharTokenizer::from_text(&["<unk>"], "ab".chars()).unwrap();
+        let mut ids = Vec::new();
+        tokenizer.encode_into("a你b", &mut ids).unwrap();
+        assert_eq!(ids, [1, 0, 2]);
+    }
+
+    #[test]
+    fn an_unknown_character_is_otherwise_an_error_that_names_it_and_its_position() {
+        let tokenizer = CharTokenizer::from_text(&[], "ab".chars()).unwrap();
+        let error = tokenizer.encode_into("ab\u{7}", &mut Vec::new()).unwrap_err().to_string();
+        assert!(error.starts_with("character 3 of the text is '\\u{7}' (U+0007)"), "{error}");
+    }
+}

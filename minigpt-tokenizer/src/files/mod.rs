@@ -1,0 +1,68 @@
+//! Tokenizers on disk: which file is which, and the care that files from outside need.
+//!
+//! Whatever a file holds, opening it takes memory and time in proportion to its size, and the size is limited.
+
+mod gpt2_pair;
+mod ids;
+mod shapes;
+mod spelt;
+mod tokenizer_json;
+mod unique_map;
+mod vocabulary;
+mod write;
+
+pub(crate) use vocabulary::save_vocabulary;
+pub(crate) use write::save;
+
+use crate::error::{Error, Result};
+use crate::tokenizer::Tokenizer;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// The largest files of this kind have 40 MB.
+const LIMIT: u64 = 64 << 20;
+
+/// Opens a `tokenizer.json`, a `{"word2id", "id2word"}` vocabulary, or the folder of a tokenizer.
+pub(crate) fn open(path: &Path) -> Result<Tokenizer> {
+    if path.is_dir() {
+        return open_folder(path);
+    }
+    let merges = path.with_file_name("merges.txt");
+    if path.file_name().is_some_and(|name| name == "vocab.json") && merges.is_file() {
+        return gpt2_pair::open(path, &merges);
+    }
+    tokenizer_json::open(path)
+}
+
+fn open_folder(folder: &Path) -> Result<Tokenizer> {
+    let whole = folder.join("tokenizer.json");
+    let vocab = folder.join("vocab.json");
+    if whole.exists() {
+        tokenizer_json::open(&whole)
+    } else if vocab.exists() {
+        open(&vocab)
+    } else {
+        let what = "the folder holds neither tokenizer.json nor vocab.json with merges.txt";
+        Err(Error::Malformed { path: folder.to_owned(), what: what.to_owned() })
+    }
+}
+
+/// Reads a file of at most [`LIMIT`] bytes, without a byte-order mark.
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let failed = |source| Error::Io { action: "read", path: path.to_owned(), source };
+    let file = File::open(path).map_err(failed)?;
+    let size = file.metadata().map_err(failed)?.len();
+    if size > LIMIT {
+        return Err(Error::TooLarge { path: path.to_owned(), size, limit: LIMIT });
+    }
+    let mut bytes = Vec::new();
+    file.take(LIMIT + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > LIMIT {
+        return Err(Error::TooLarge { path: path.to_owned(), size: bytes.len() as u64, limit: LIMIT });
+    }
+    if bytes.starts_with(b"\xEF\xBB\xBF") {
+        bytes.drain(..3);
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,135 @@
+//! Writing a tokenizer as Hugging Face tools expect it, each file whole or not at all.
+
+use super::tokenizer_json::EVERY_CHARACTER;
+use crate::bpe::BpeTokenizer;
+use crate::byte_level;
+use crate::characters::{CharTokenizer, UNK};
+use crate::error::{Error, Result};
+use crate::gpt2::END_OF_TEXT;
+use crate::special::Specials;
+use crate::tokenizer::Tokenizer;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::io::Write;
+use std::path::Path;
+
+/// Writes `tokenizer.json` and `tokenizer_config.json` into a folder, which is made where it is missing.
+pub(crate) fn save(tokenizer: &Tokenizer, folder: &Path) -> Result<()> {
+    let failed = |source| Error::Io { action: "make the folder", path: folder.to_owned(), source };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let description = match tokenizer {
+        Tokenizer::Char(tokenizer) => characters(tokenizer),
+        Tokenizer::Bpe(tokenizer) => bpe(tokenizer),
+    };
+    write_json(&folder.join("tokenizer.json"), &description)?;
+    write_json(&folder.join("tokenizer_config.json"), &config(tokenizer.specials()))
+}
+
+/// Writes JSON beside its place and moves it there, so that a crash leaves the old file or the new one.
+pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+    let failed = |source| Error::Io { action: "write", path: path.to_owned(), source };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = builder.prefix(".tokenizer-").tempfile_in(folder).map_err(failed)?;
+    let mut text = serde_json::to_vec_pretty(value).map_err(std::io::Error::from).map_err(failed)?;
+    text.push(b'\n');
+    file.write_all(&text).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+    file.persist(path).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+fn bpe(tokenizer: &BpeTokenizer) -> Value {
+    let special: Map<String, Value> =
+        tokenizer.specials().iter().map(|(name, id)| (id.to_string(), name.into())).collect();
+    let spell = |id: u32| byte_level::spell(tokenizer.token(id).unwrap_or_default());
+    let ids = 0..tokenizer.vocab_size() as u32;
+    let vocab: Map<String, Value> = ids
+        .map(|id| {
+            let name = special.get(&id.to_string()).and_then(Value::as_str);
+            (name.map_or_else(|| spell(id), str::to_owned), id.into())
+        })
+        .collect();
+    let merges: Vec<String> =
+        tokenizer.rules().iter().map(|rule| format!("{} {}", spell(rule.left), spell(rule.right))).collect();
+    let byte_level = json!({
+        "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true
+    });
+    json!({
+        "version": "1.0",
+        "truncation": null,
+        "padding": null,
+        "added_tokens": added_tokens(tokenizer.specials()),
+        "normalizer": null,
+        "pre_tokenizer": byte_level,
+        "post_processor": null,
+        "decoder": byte_level,
+        "model": {
+            "type": "BPE",
+            "dropout": null,
+            "unk_token": null,
+            "continuing_subword_prefix": null,
+            "end_of_word_suffix": null,
+            "fuse_unk": false,
+            "byte_fallback": false,
+            "ignore_merges": false,
+            "vocab": vocab,
+            "merges": merges
+        }
+    })
+}
+
+fn characters(tokenizer: &CharTokenizer) -> Value {
+    let vocab: Map<String, Value> =
+        tokenizer.tokens().iter().enumerate().map(|(id, token)| (token.clone(), id.into())).collect();
+    json!({
+        "version": "1.0",
+        "truncation": null,
+        "padding": null,
+        "added_tokens": added_tokens(tokenizer.specials()),
+        "normalizer": null,
+        "pre_tokenizer": {
+            "type": "Split", "pattern": {"Regex": EVERY_CHARACTER}, "behavior": "Isolated", "invert": false
+        },
+        "post_processor": null,
+        "decoder": {"type": "Fuse"},
+        // The format wants a name here; where the vocabulary lacks it, an unknown character is an error there too.
+        "model": {"type": "WordLevel", "vocab": vocab, "unk_token": UNK}
+    })
+}
+
+fn added_tokens(specials: &Specials) -> Vec<Value> {
+    let token = |(content, id): (&str, u32)| {
+        json!({
+            "id": id,
+            "content": content,
+            "single_word": false,
+            "lstrip": false,
+            "rstrip": false,
+            "normalized": false,
+            "special": true
+        })
+    };
+    specials.iter().map(token).collect()
+}
+
+/// The part that `transformers` reads beside `tokenizer.json`: which special token has which role.
+fn config(specials: &Specials) -> Value {
+    let mut config = Map::new();
+    config.insert("tokenizer_class".to_owned(), "PreTrainedTokenizerFast".into());
+    config.insert("clean_up_tokenization_spaces".to_owned(), false.into());
+    let roles = [
+        ("bos_token", END_OF_TEXT),
+        ("eos_token", END_OF_TEXT),
+        ("unk_token", UNK),
+        ("pad_token", "<pad>"),
+        ("sep_token", "<sep>"),
+    ];
+    for (role, token) in roles {
+        if specials.id(token).is_some() {
+            config.insert(role.to_owned(), token.into());
+        }
+    }
+    config.into()
+}

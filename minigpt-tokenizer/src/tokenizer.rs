@@ -1,0 +1,152 @@
+//! One name for both kinds of tokenizer, and what they have in common.
+
+use crate::bpe::{BpeState, BpeTokenizer};
+use crate::characters::CharTokenizer;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::gpt2;
+use crate::special::{Part, Specials};
+use crate::stream::{StreamDecoder, StreamEncoder};
+use std::path::Path;
+
+/// Text to ids and back.
+#[derive(Debug, Clone)]
+pub enum Tokenizer {
+    /// One token a character.
+    Char(CharTokenizer),
+    /// Byte-level BPE: GPT-2's or one trained here.
+    Bpe(BpeTokenizer),
+}
+
+impl Tokenizer {
+    /// GPT-2's own BPE of 50,257 tokens; made once and shared.
+    pub fn gpt2() -> Self {
+        Self::Bpe(gpt2::gpt2())
+    }
+
+    /// Opens a `tokenizer.json`, a `{"word2id", "id2word"}` vocabulary file, or a folder that holds `tokenizer.json`
+    /// or `vocab.json` with `merges.txt`.
+    pub fn open(path: &Path) -> Result<Self> {
+        files::open(path)
+    }
+
+    /// Writes `tokenizer.json` and `tokenizer_config.json`, which Hugging Face tools open too.
+    pub fn save(&self, folder: &Path) -> Result<()> {
+        files::save(self, folder)
+    }
+
+    /// The ids of a text; the names of special tokens in it are ordinary text.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
+        let mut ids = Vec::new();
+        self.encode_into(text, &mut BpeState::default(), &mut ids)?;
+        Ok(ids)
+    }
+
+    /// The ids of a text in which the names of special tokens mean those tokens.
+    pub fn encode_with_special(&self, text: &str) -> Result<Vec<u32>> {
+        let mut ids = Vec::new();
+        let mut state = BpeState::default();
+        let mut before = 0;
+        for part in self.specials().split(text) {
+            match part {
+                Part::Special(id) => {
+                    ids.push(id);
+                    before += self.token_bytes(id).map_or(0, <[u8]>::len);
+                }
+                Part::Text(part) => {
+                    self.encode_into(part, &mut state, &mut ids)
+                        .map_err(|error| error.moved(before, text[..before].chars().count()))?;
+                    before += part.len();
+                }
+            }
+        }
+        Ok(ids)
+    }
+
+    /// The text of ids; bytes that are no UTF-8 become U+FFFD, special tokens their names.
+    pub fn decode(&self, ids: &[u32]) -> Result<String> {
+        let mut bytes = Vec::with_capacity(ids.len() * 4);
+        for (position, &id) in ids.iter().enumerate() {
+            let token = self.token_bytes(id);
+            let vocab_size = self.vocab_size();
+            bytes.extend_from_slice(token.ok_or(Error::UnknownId { id, position, vocab_size })?);
+        }
+        Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+    }
+
+    /// One token to look at: its text, with bytes that are not whole characters written `\xE4`.
+    pub fn token(&self, id: u32) -> Option<String> {
+        let mut text = String::new();
+        for chunk in self.token_bytes(id)?.utf8_chunks() {
+            text.push_str(chunk.valid());
+            chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\x{byte:02X}")));
+        }
+        Some(text)
+    }
+
+    /// How many tokens there are; ids are below it.
+    pub fn vocab_size(&self) -> usize {
+        match self {
+            Self::Char(tokenizer) => tokenizer.vocab_size(),
+            Self::Bpe(tokenizer) => tokenizer.vocab_size(),
+        }
+    }
+
+    /// The id of a special token such as `<pad>`, `<sep>` or `<|endoftext|>`.
+    pub fn special_id(&self, token: &str) -> Option<u32> {
+        self.specials().id(token)
+    }
+
+    /// Decodes ids as they come.
+    pub fn decoder(&self) -> StreamDecoder<'_> {
+        StreamDecoder::new(self)
+    }
+
+    /// Encodes text as it comes.
+    pub fn encoder(&self) -> StreamEncoder<'_> {
+        StreamEncoder::new(self)
+    }
+
+    /// A hash of vocabulary and rules: equal where two tokenizers give the same ids, stable between versions.
+    pub fn fingerprint(&self) -> String {
+        crate::fingerprint::fingerprint(self)
+    }
+
+    fn encode_into(&self, text: &str, state: &mut BpeState, ids: &mut Vec<u32>) -> Result<()> {
+        match self {
+            Self::Char(tokenizer) => tokenizer.encode_into(text, ids),
+            Self::Bpe(tokenizer) => tokenizer.encode_into(text, state, ids),
+        }
+    }
+
+    pub(crate) fn specials(&self) -> &Specials {
+        match self {
+            Self::Char(tokenizer) => tokenizer.specials(),
+            Self::Bpe(tokenizer) => tokenizer.specials(),
+        }
+    }
+
+    pub(crate) fn token_bytes(&self, id: u32) -> Option<&[u8]> {
+        match self {
+            Self::Char(tokenizer) => tokenizer.token(id).map(str::as_bytes),
+            Self::Bpe(tokenizer) => tokenizer.token(id),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpt2_gives_the_ids_that_tiktoken_gives() {
+        let gpt2 = Tokenizer::gpt2();
+        assert_eq!(gpt2.vocab_size(), 50_257);
+        assert_eq!(gpt2.encode("Hello, world!").unwrap(), [15496, 11, 995, 0]);
+        assert_eq!(gpt2.encode("你好").unwrap(), [19526, 254, 25001, 121]);
+        assert_eq!(gpt2.encode_with_special("a<|endoftext|>").unwrap(), [64, 50256]);
+        assert_eq!(gpt2.encode("<|endoftext|>").unwrap(), [27, 91, 437, 1659, 5239, 91, 29]);
+        assert_eq!(gpt2.decode(&[19526, 254, 25001, 121, 50256]).unwrap(), "你好<|endoftext|>");
+        assert_eq!(gpt2.token(19526).unwrap(), "\\xE4\\xBD");
+    }
+}

@@ -1,0 +1,98 @@
+//! Numbers and tables as people read them.
+
+/// Rows of cells in columns; the last column is as wide as it is.
+#[derive(Default)]
+pub struct Table {
+    rows: Vec<Vec<String>>,
+    right: Vec<usize>,
+}
+
+impl Table {
+    /// A table whose columns `right` are flush right, as numbers should be.
+    pub fn new(right: &[usize]) -> Self {
+        Table { rows: Vec::new(), right: right.to_vec() }
+    }
+
+    /// Adds a row.
+    pub fn row<const N: usize>(&mut self, cells: [&str; N]) -> &mut Self {
+        self.rows.push(cells.iter().map(|&cell| cell.to_owned()).collect());
+        self
+    }
+
+    /// All rows, each a line that starts with two spaces.
+    pub fn draw(&self) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| columns_of(cell)).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        self.rows.iter().map(|row| self.line(row, &widths)).collect()
+    }
+
+    fn line(&self, row: &[String], widths: &[usize]) -> String {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let fill = " ".repeat(widths[column] - columns_of(cell));
+            let (before, after) =
+                if self.right.contains(&column) { (fill.as_str(), "") } else { ("", fill.as_str()) };
+            line.push_str(&format!("  {before}{cell}{after}"));
+        }
+        format!("{}\n", line.trim_end())
+    }
+}
+
+/// How many columns of a terminal a text takes: Chinese, Japanese and Korean characters take two.
+fn columns_of(text: &str) -> usize {
+    let wide = |c: char| matches!(c as u32, 0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60 | 0xffe0..=0xffe6 | 0x1f300..=0x1faff | 0x20000..=0x3fffd);
+    text.chars().map(|c| if wide(c) { 2 } else { 1 }).sum()
+}
+
+/// 1115394 as `1,115,394`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// 1115394 as `1.1 MB`.
+pub fn bytes(number: u64) -> String {
+    let (mut size, mut unit) = (number as f64, "B");
+    for larger in ["kB", "MB", "GB", "TB"] {
+        if size < 999.5 {
+            break;
+        }
+        (size, unit) = (size / 1000.0, larger);
+    }
+    if unit == "B" || size >= 99.5 { format!("{size:.0} {unit}") } else { format!("{size:.1} {unit}") }
+}
+
+/// `1 line`, `2 lines`.
+pub fn counted(number: u64, thing: &str) -> String {
+    format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_and_sizes_short() {
+        assert_eq!([0, 999, 1000, 1_115_394].map(count), ["0", "999", "1,000", "1,115,394"]);
+        assert_eq!([0, 999, 1000, 228_145].map(bytes), ["0 B", "999 B", "1.0 kB", "228 kB"]);
+        assert_eq!([999_999, 22_502_601, 2_227_753_162].map(bytes), ["1.0 MB", "22.5 MB", "2.2 GB"]);
+        assert_eq!([0, 1, 2].map(|n| counted(n, "line")), ["0 lines", "1 line", "2 lines"]);
+    }
+
+    #[test]
+    fn columns_line_up_with_chinese_in_them() {
+        let mut table = Table::new(&[1]);
+        table.row(["西遊記", "1", "x"]).row(["ab", "1,000", ""]);
+        assert_eq!(table.draw(), "  西遊記      1  x\n  ab      1,000\n");
+    }
+}
