@@ -1,7 +1,6 @@
 //! The command line: parse, run, and turn errors into a message and an exit code.
 
 mod commands;
-
 mod output;
 
 use clap::{Parser, Subcommand};
@@ -20,14 +19,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Print the version.
-    Version,
+    /// Train a tokenizer, or turn text into ids and back.
+    Tokenizer(commands::tokenizer::TokenizerArgs),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done: anyhow::Result<()> = match cli.command {
-        Command::Version => output::text(concat!("minigpt ", env!("CARGO_PKG_VERSION"), "\n")),
+        Command::Tokenizer(args) => commands::tokenizer::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -35,8 +34,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the whole chain of causes on standard error. A reader that went away (`| head`) is not an error.
+/// Prints the whole chain of causes on standard error. A reader that went away (`| head`) is not an error; options
+/// that make no sense together are wrong usage.
 fn fail(error: &anyhow::Error) -> ExitCode {
+    if let Some(usage) = error.downcast_ref::<clap::Error>() {
+        return if usage.print().is_ok() { ExitCode::from(2) } else { ExitCode::FAILURE };
+    }
     let closed = |cause: &(dyn std::error::Error + 'static)| {
         cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
     };

@@ -15,3 +15,8 @@ pub fn json(value: &impl Serialize) -> Result<()> {
 pub fn text(text: &str) -> Result<()> {
     std::io::stdout().lock().write_all(text.as_bytes()).context("could not write to standard output")
 }
+
+/// Tells the person something that is not the answer, on standard error. Nobody listening there is no reason to stop.
+pub fn note(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
