@@ -1,8 +1,12 @@
 //! The command line: parse, run, and turn errors into a message and an exit code.
 
 mod commands;
+mod cpu;
+mod device;
+mod machine;
 mod output;
 mod progress;
+mod settings;
 mod table;
 
 use clap::{Parser, Subcommand};
@@ -23,12 +27,30 @@ struct Cli {
 enum Command {
     /// Find, fetch, prepare, split and measure data.
     Data(commands::data::DataArgs),
+    /// Train a tokenizer, or turn text into ids and back.
+    Tokenizer(commands::tokenizer::TokenizerArgs),
+    /// Look inside a model: tokens, probabilities, attention.
+    Inspect(commands::inspect::InspectArgs),
+    /// Say what a model costs: parameters, memory, arithmetic, time.
+    Plan(commands::plan::PlanArgs),
 }
 
 fn main() -> ExitCode {
+    match cpu::missing() {
+        None => run(),
+        Some(feature) => refuse(feature),
+    }
+}
+
+/// Everything but the first look at the CPU; not inlined, so that `main` holds no instruction that it may lack.
+#[inline(never)]
+fn run() -> ExitCode {
     let cli = Cli::parse();
-    let done: anyhow::Result<()> = match cli.command {
+    let done = match cli.command {
         Command::Data(args) => commands::data::run(args),
+        Command::Tokenizer(args) => commands::tokenizer::run(&args),
+        Command::Inspect(args) => commands::inspect::run(&args),
+        Command::Plan(args) => commands::plan::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -36,8 +58,20 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the whole chain of causes on standard error. A reader that went away (`| head`) is not an error.
+#[inline(never)]
+#[expect(clippy::print_stderr, reason = "this is where errors reach the person")]
+fn refuse(feature: &str) -> ExitCode {
+    eprintln!("error: this build of minigpt needs a CPU with {feature}, which this one lacks");
+    eprintln!("build it for any CPU: RUSTFLAGS='-C target-cpu=x86-64' cargo build --release");
+    ExitCode::FAILURE
+}
+
+/// Prints the whole chain of causes on standard error. A reader that went away (`| head`) is not an error; options
+/// that make no sense together are wrong usage.
 fn fail(error: &anyhow::Error) -> ExitCode {
+    if let Some(usage) = error.downcast_ref::<clap::Error>() {
+        return if usage.print().is_ok() { ExitCode::from(2) } else { ExitCode::FAILURE };
+    }
     let closed = |cause: &(dyn std::error::Error + 'static)| {
         cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
     };

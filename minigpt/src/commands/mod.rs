@@ -1,3 +1,6 @@
 //! One subcommand a file: its arguments, and what it does with them.
 
 pub mod data;
+pub mod inspect;
+pub mod plan;
+pub mod tokenizer;

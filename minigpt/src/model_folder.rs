@@ -1,0 +1,52 @@
+//! A model folder as a whole: the decoder and the tokenizer that belongs to it.
+
+use anyhow::{Context, Result, bail};
+use minigpt_model::{Device, Gpt, folder};
+use minigpt_tokenizer::Tokenizer;
+use std::path::{Path, PathBuf};
+
+/// A model with its tokenizer, which a folder may lack.
+#[derive(Debug, Clone)]
+pub struct ModelFolder {
+    /// Where it came from.
+    pub path: PathBuf,
+    /// The decoder.
+    pub gpt: Gpt,
+    /// Its tokenizer, if the folder holds one.
+    pub tokenizer: Option<Tokenizer>,
+}
+
+impl ModelFolder {
+    /// Opens a folder, and makes sure that its tokenizer fits its model.
+    pub fn open(path: &Path, device: &Device) -> Result<Self> {
+        let gpt = folder::load(path, device).context("the model could not be loaded")?;
+        let holds_tokenizer = ["tokenizer.json", "vocab.json"].iter().any(|name| path.join(name).exists());
+        let tokenizer = match holds_tokenizer {
+            true => Some(Tokenizer::open(path).context("the model's tokenizer could not be opened")?),
+            false => None,
+        };
+        if let Some(tokenizer) = &tokenizer {
+            let (tokens, vocab_size) = (tokenizer.vocab_size(), gpt.config().vocab_size);
+            if tokens > vocab_size {
+                bail!(
+                    "{}: the tokenizer has {tokens} tokens, but the model was made for {vocab_size}: \
+                     these two do not belong together",
+                    path.display()
+                );
+            }
+        }
+        Ok(Self { path: path.to_owned(), gpt, tokenizer })
+    }
+
+    /// The tokenizer, or an error that says how to do without one.
+    pub fn need_tokenizer(&self) -> Result<&Tokenizer> {
+        self.tokenizer.as_ref().with_context(|| {
+            format!("{} holds no tokenizer (tokenizer.json): give token ids with --ids", self.path.display())
+        })
+    }
+
+    /// The ids of a text in which the names of special tokens mean those tokens.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
+        Ok(self.need_tokenizer()?.encode_with_special(text)?)
+    }
+}
