@@ -3,6 +3,8 @@
 mod commands;
 mod cpu;
 mod device;
+#[cfg(test)]
+mod docs;
 mod machine;
 mod output;
 mod progress;
