@@ -9,3 +9,8 @@ pub use minigpt_tokenizer as tokenizer;
 pub use minigpt_train as train;
 
 pub use model_folder::ModelFolder;
+
+/// The example of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -1,0 +1,150 @@
+//! The optimiser: AdamW for everything, or Muon for the matrices inside the blocks and AdamW for the rest.
+
+use crate::adamw;
+use crate::error::{Error, Result};
+use crate::gradients::Gradients;
+use crate::muon;
+use candle_core::{Tensor, Var};
+use minigpt_model::Parameter;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// Which rule moves the matrices inside the blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OptimizerKind {
+    /// AdamW everywhere.
+    AdamW,
+    /// Muon inside the blocks, AdamW for embeddings, norms, biases and the head.
+    Muon,
+}
+
+/// The optimiser's constants, under PyTorch's names.
+#[derive(Debug, Clone, Copy)]
+pub struct OptimizerConfig {
+    /// Which rule moves the matrices inside the blocks.
+    pub kind: OptimizerKind,
+    /// How much of a gradient's smoothed mean stays each step.
+    pub beta1: f64,
+    /// How much of its smoothed square stays each step.
+    pub beta2: f64,
+    /// What keeps AdamW's division from exploding.
+    pub eps: f64,
+    /// The share of a matrix that decays each step, times the learning rate. Norms and biases don't decay.
+    pub weight_decay: f64,
+    /// Muon's learning rate over AdamW's.
+    pub muon_ratio: f64,
+}
+
+impl Default for OptimizerConfig {
+    fn default() -> Self {
+        Self { kind: OptimizerKind::AdamW, beta1: 0.9, beta2: 0.95, eps: 1e-8, weight_decay: 0.1, muon_ratio: 20.0 }
+    }
+}
+
+/// What moves a model's parameters, and what it remembers of earlier gradients.
+#[derive(Debug)]
+pub struct Optimizer {
+    config: OptimizerConfig,
+    slots: Vec<Slot>,
+    step: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    name: String,
+    parameter: Var,
+    decay: f64,
+    memory: Memory,
+}
+
+#[derive(Debug)]
+enum Memory {
+    AdamW { m: Tensor, v: Tensor },
+    Muon { momentum: Tensor },
+}
+
+impl Optimizer {
+    /// An optimiser for the parameters of a trainable model.
+    pub fn new(parameters: &[Parameter], config: OptimizerConfig) -> Result<Self> {
+        let slot = |p: &Parameter| {
+            let zeros = || p.tensor.zeros_like().map(|z| z.detach());
+            let memory = match config.kind {
+                OptimizerKind::Muon if is_inside_a_block(p) => Memory::Muon { momentum: zeros()? },
+                _ => Memory::AdamW { m: zeros()?, v: zeros()? },
+            };
+            let decay = if p.tensor.rank() >= 2 { config.weight_decay } else { 0.0 };
+            Ok(Slot { name: p.name.clone(), parameter: Var::from_tensor(&p.tensor)?, decay, memory })
+        };
+        let slots = parameters.iter().map(slot).collect::<candle_core::Result<_>>()?;
+        Ok(Self { config, slots, step: 0 })
+    }
+
+    /// One step along gradients multiplied with `scale`, at a learning rate.
+    pub fn step(&mut self, gradients: &Gradients, scale: f64, learning_rate: f64) -> Result<()> {
+        self.step += 1;
+        let OptimizerConfig { beta1, beta2, eps, muon_ratio, .. } = self.config;
+        // Young moments are too small; this is how much.
+        let correction1 = 1.0 - beta1.powf(self.step as f64);
+        let correction2 = 1.0 - beta2.powf(self.step as f64);
+        for (slot, gradient) in self.slots.iter_mut().zip(gradients.tensors()) {
+            match &mut slot.memory {
+                Memory::AdamW { m, v } => {
+                    let keep = 1.0 - learning_rate * slot.decay;
+                    let rate = learning_rate / correction1;
+                    let root_correction2 = correction2.sqrt();
+                    let update = adamw::Update { beta1, beta2, eps, scale, rate, root_correction2, keep };
+                    update.apply(&slot.parameter, m, v, gradient)?;
+                }
+                Memory::Muon { momentum } => {
+                    let rate = learning_rate * muon_ratio;
+                    let (turned, new) = muon::update(&(gradient * scale)?, momentum)?;
+                    let kept = (slot.parameter.as_detached_tensor() * (1.0 - learning_rate * slot.decay))?;
+                    slot.parameter.set(&(kept - (turned * rate)?)?)?;
+                    *momentum = new;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many steps were made.
+    pub fn steps(&self) -> u64 {
+        self.step
+    }
+
+    /// All that it remembers, by name.
+    pub fn state(&self) -> HashMap<String, Tensor> {
+        let mut state = HashMap::new();
+        for slot in &self.slots {
+            let parts = match &slot.memory {
+                Memory::AdamW { m, v } => vec![("m", m), ("v", v)],
+                Memory::Muon { momentum } => vec![("momentum", momentum)],
+            };
+            state.extend(parts.into_iter().map(|(part, x)| (format!("{part}.{}", slot.name), x.clone())));
+        }
+        state
+    }
+
+    /// Remembers what another optimiser of the same kind did after so many steps.
+    pub fn restore(&mut self, mut state: HashMap<String, Tensor>, step: u64) -> Result<()> {
+        for slot in &mut self.slots {
+            let parts = match &mut slot.memory {
+                Memory::AdamW { m, v } => vec![("m", m), ("v", v)],
+                Memory::Muon { momentum } => vec![("momentum", momentum)],
+            };
+            for (part, x) in parts {
+                let name = format!("{part}.{}", slot.name);
+                let found = state.remove(&name).filter(|found| found.dims() == x.dims());
+                *x = found.ok_or_else(|| Error::Checkpoint(format!("the optimiser's {name} is missing or misshapen")))?;
+            }
+        }
+        self.step = step;
+        Ok(())
+    }
+}
+
+/// Whether a parameter is a matrix between two activations, which is what Muon is made for.
+fn is_inside_a_block(parameter: &Parameter) -> bool {
+    parameter.tensor.rank() == 2 && parameter.name.starts_with("h.")
+}
