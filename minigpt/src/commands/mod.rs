@@ -1,3 +1,4 @@
 //! One subcommand a file: its arguments, and what it does with them.
 
 pub mod data;
+pub mod tokenizer;

@@ -1,0 +1,106 @@
+//! `minigpt tokenizer decode`: ids to text.
+
+use super::Choice;
+use super::encode::read_text;
+use crate::output;
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+#[derive(Args)]
+pub(super) struct DecodeArgs {
+    #[command(flatten)]
+    tokenizer: Choice,
+    /// The ids, such as 15496,995; standard input otherwise.
+    #[arg(long, value_name = "IDS")]
+    ids: Option<String>,
+    /// Print {"text"} as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    text: String,
+    /// Bytes at the end that begin a character and don't finish it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    incomplete: Option<Vec<u8>>,
+}
+
+pub(super) fn run(args: &DecodeArgs) -> Result<()> {
+    let tokenizer = args.tokenizer.open()?;
+    let ids = match &args.ids {
+        Some(ids) => parse(ids)?,
+        None => parse(&read_text("ids")?)?,
+    };
+    let mut decoder = tokenizer.decoder();
+    let mut text = String::new();
+    for id in ids {
+        text.push_str(&decoder.push(id)?);
+    }
+    let incomplete = decoder.finish();
+    text.push_str(incomplete.as_ref().map_or("", |rest| rest.text()));
+    if args.json {
+        return output::json(&Answer { text, incomplete: incomplete.map(|rest| rest.bytes) });
+    }
+    output::text(&text)?;
+    if let Some(rest) = incomplete {
+        output::note(&format!("\nwarning: {rest}"));
+    }
+    Ok(())
+}
+
+/// Numbers between spaces or commas, a JSON list of them, or what `encode --json` prints.
+fn parse(text: &str) -> Result<Vec<u32>> {
+    #[derive(Deserialize)]
+    struct Encoded {
+        ids: Vec<u32>,
+    }
+    let text = text.trim_start_matches('\u{FEFF}').trim();
+    if text.starts_with('{') {
+        let encoded: Encoded = serde_json::from_str(text).context("the ids could not be read as JSON")?;
+        return Ok(encoded.ids);
+    }
+    if text.starts_with('[') {
+        return serde_json::from_str(text).context("the ids could not be read as JSON");
+    }
+    let numbers = text.split(|c: char| c.is_whitespace() || c == ',').filter(|part| !part.is_empty());
+    numbers
+        .enumerate()
+        .map(|(position, part)| {
+            let shown: String = part.chars().take(40).collect();
+            part.parse().map_err(|_| anyhow!("{shown:?} at position {position} is not an id"))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_in_each_form() {
+        for text in [
+            "1 2 3",
+            "1,2,3",
+            " 1, 2,\n3\n",
+            "[1, 2, 3]",
+            r#"{"ids": [1, 2, 3], "count": 3}"#,
+            "\u{FEFF}1 2 3",
+        ] {
+            assert_eq!(parse(text).unwrap(), [1, 2, 3], "{text:?}");
+        }
+        assert_eq!(parse(" \n").unwrap(), [0_u32; 0]);
+    }
+
+    #[test]
+    fn what_is_not_an_id_is_named_with_its_position() {
+        let error = |text: &str| format!("{:#}", parse(text).unwrap_err());
+        assert_eq!(error("1 two 3"), r#""two" at position 1 is not an id"#);
+        assert_eq!(error("-1"), r#""-1" at position 0 is not an id"#);
+        assert_eq!(error("4294967296"), r#""4294967296" at position 0 is not an id"#);
+        assert!(error("[1, \"2\"]").contains("invalid type: string"));
+        assert!(error(r#"{"ids": [1], "ids": [2]}"#).contains("duplicate field `ids`"));
+        assert!(error(r#"{"text": "a"}"#).contains("missing field `ids`"));
+    }
+}
