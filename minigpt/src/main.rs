@@ -30,7 +30,7 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done: anyhow::Result<()> = match cli.command {
-        Command::Data(args) => commands::data::run(args),
+        Command::Data(args) => commands::data::run(&args),
         Command::Tokenizer(args) => commands::tokenizer::run(&args),
     };
     match done {
