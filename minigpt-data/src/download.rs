@@ -98,9 +98,8 @@ pub fn download(
     if path.exists() && !options.force {
         return already_there(set, path);
     }
-    fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
     let url = set.address(options.endpoint.as_deref());
-    let mut part = Part::open(&path, &url)?;
+    let mut part = Part::find(&path, &url)?;
     Fetch { set, url: &url, client: client(), pause: options.pause, on }.run(&mut part)?;
     finish(set, part, path)
 }
@@ -118,7 +117,7 @@ fn already_there(set: &PublicSet, path: PathBuf) -> Result<Downloaded> {
     }
 }
 
-fn finish(set: &PublicSet, part: Part, path: PathBuf) -> Result<Downloaded> {
+fn finish(set: &PublicSet, mut part: Part, path: PathBuf) -> Result<Downloaded> {
     let (sha256, bytes) = hash(&part.path)?;
     if bytes != part.have {
         let problem = format!("{} changed meanwhile: is it being downloaded twice?", part.path.display());
@@ -126,7 +125,7 @@ fn finish(set: &PublicSet, part: Part, path: PathBuf) -> Result<Downloaded> {
     }
     let checked = match (set.sha256, recorded(&path)) {
         (Some(expected), _) if expected != sha256 => {
-            part.remove()?;
+            part.restart()?;
             let url = part.note.url;
             return Err(Error::WrongHash { url, expected: expected.to_owned(), found: sha256 });
         }
@@ -135,9 +134,7 @@ fn finish(set: &PublicSet, part: Part, path: PathBuf) -> Result<Downloaded> {
         (None, Some(before)) => Checked::Changed(before),
         (None, None) => Checked::First,
     };
-    part.file.sync_all().map_err(|e| Error::io("write", &part.path, e))?;
-    fs::rename(&part.path, &path).map_err(|e| Error::io("write", &path, e))?;
-    remove(&part.note_path)?;
+    part.finish(&path)?;
     let line = format!("{sha256}  {}\n", set.file);
     let record = record_path(&path);
     fs::write(&record, line).map_err(|e| Error::io("write", &record, e))?;
@@ -265,59 +262,73 @@ struct Note {
     version: Option<String>,
 }
 
-/// The bytes that are here so far.
+/// The bytes that are here so far. Nothing is created before the first of them comes.
 #[derive(Debug)]
 struct Part {
     path: PathBuf,
     note_path: PathBuf,
     note: Note,
-    file: File,
+    file: Option<File>,
     have: u64,
 }
 
 impl Part {
-    /// Continues an earlier part of the same address, or starts a new one.
-    fn open(target: &Path, url: &str) -> Result<Self> {
+    /// Finds an earlier part of the same address, or starts a new one.
+    fn find(target: &Path, url: &str) -> Result<Self> {
         let path = with_suffix(target, ".part");
         let note_path = with_suffix(target, ".part.json");
         let note: Option<Note> =
             fs::read(&note_path).ok().and_then(|json| serde_json::from_slice(&json).ok());
-        let file = File::options().create(true).append(true).open(&path);
-        let file = file.map_err(|e| Error::io("write", &path, e))?;
-        let have = file.metadata().map_err(|e| Error::io("read", &path, e))?.len();
-        let known = note.filter(|note| note.url == url);
-        let continued = known.is_some();
-        let note = known.unwrap_or_else(|| Note { url: url.to_owned(), version: None });
-        let mut part = Part { path, note_path, note, file, have };
-        if !continued && have > 0 {
-            part.restart()?;
+        let mut part = Part { path, note_path, note: Note::default(), file: None, have: 0 };
+        match note {
+            Some(note) if note.url == url => {
+                part.note = note;
+                part.have = fs::metadata(&part.path).map_or(0, |about| about.len());
+            }
+            _ => part.restart()?,
         }
+        url.clone_into(&mut part.note.url);
         Ok(part)
     }
 
     /// Writes down what the bytes belong to, before any of them.
     fn describe(&mut self, version: Option<String>) -> Result<()> {
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
+        }
         self.note.version = version;
         let json =
             serde_json::to_vec(&self.note).map_err(|e| Error::io("write", &self.note_path, e.into()))?;
-        fs::write(&self.note_path, json).map_err(|e| Error::io("write", &self.note_path, e))
+        fs::write(&self.note_path, json).map_err(|e| Error::io("write", &self.note_path, e))?;
+        let file = File::options().create(true).append(true).open(&self.path);
+        self.file = Some(file.map_err(|e| Error::io("write", &self.path, e))?);
+        Ok(())
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(|e| Error::io("write", &self.path, e))?;
+        if let Some(file) = &mut self.file {
+            file.write_all(bytes).map_err(|e| Error::io("write", &self.path, e))?;
+        }
         self.have += bytes.len() as u64;
         Ok(())
     }
 
+    /// Throws away what is here.
     fn restart(&mut self) -> Result<()> {
-        self.file.set_len(0).map_err(|e| Error::io("write", &self.path, e))?;
+        self.file = None;
         self.have = 0;
         self.note.version = None;
-        Ok(())
+        remove(&self.path)?;
+        remove(&self.note_path)
     }
 
-    fn remove(&self) -> Result<()> {
-        remove(&self.path)?;
+    /// Gives the part its name.
+    fn finish(&self, path: &Path) -> Result<()> {
+        let failed = |e| Error::io("write", path, e);
+        if let Some(file) = &self.file {
+            file.sync_all().map_err(failed)?;
+        }
+        fs::rename(&self.path, path).map_err(failed)?;
         remove(&self.note_path)
     }
 }

@@ -189,6 +189,7 @@ pub struct TokenWriter {
     file: BufWriter<File>,
     dtype: Dtype,
     written: u64,
+    bytes: Vec<u8>,
 }
 
 impl TokenWriter {
@@ -200,6 +201,7 @@ impl TokenWriter {
             file: BufWriter::with_capacity(1 << 18, file),
             dtype,
             written: 0,
+            bytes: Vec::new(),
         })
     }
 
@@ -208,10 +210,12 @@ impl TokenWriter {
         if self.dtype == Dtype::U16 {
             check_ids(&self.path.display().to_string(), self.written, ids, 1 << 16)?;
         }
-        let width = self.dtype.width();
-        for id in ids {
-            self.file.write_all(&id.to_le_bytes()[..width]).map_err(|e| Error::io("write", &self.path, e))?;
+        self.bytes.clear();
+        match self.dtype {
+            Dtype::U16 => self.bytes.extend(ids.iter().flat_map(|&id| (id as u16).to_le_bytes())),
+            Dtype::U32 => self.bytes.extend(ids.iter().flat_map(|id| id.to_le_bytes())),
         }
+        self.file.write_all(&self.bytes).map_err(|e| Error::io("write", &self.path, e))?;
         self.written += ids.len() as u64;
         Ok(())
     }

@@ -3,7 +3,6 @@
 use crate::error::{Error, Result};
 use crate::files;
 use crate::special::{self, Specials};
-use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The special token that stands for characters outside the vocabulary, where there is one.
@@ -25,15 +24,15 @@ pub struct CharTokenizer {
 #[derive(Debug, Clone)]
 pub struct CharBuilder {
     specials: Vec<String>,
-    ascii: [bool; 128],
-    others: BTreeSet<char>,
+    /// One bit a code point: a text has many characters, few of them new.
+    seen: Vec<u64>,
 }
 
 impl CharBuilder {
     /// Starts a vocabulary whose first ids are these special tokens.
     pub fn new(special: &[&str]) -> Self {
         let specials = special.iter().map(|&name| name.to_owned()).collect();
-        Self { specials, ascii: [false; 128], others: BTreeSet::new() }
+        Self { specials, seen: vec![0; (char::MAX as usize + 1) / 64] }
     }
 
     /// Adds the characters of one piece of text.
@@ -43,19 +42,15 @@ impl CharBuilder {
 
     /// The vocabulary: special tokens, then the characters in code-point order.
     pub fn finish(self) -> Result<CharTokenizer> {
-        let ascii = (0_u8..128).filter(|&byte| self.ascii[usize::from(byte)]).map(char::from);
-        let characters = ascii.chain(self.others).map(String::from);
+        let seen =
+            |&character: &char| self.seen[character as usize / 64] >> (character as usize % 64) & 1 == 1;
+        let characters = ('\0'..=char::MAX).filter(seen).map(String::from);
         let names = self.specials.iter().cloned().chain(characters).collect();
         CharTokenizer::from_tokens(names, &self.specials)
     }
 
     fn insert(&mut self, character: char) {
-        match self.ascii.get_mut(character as usize) {
-            Some(seen) => *seen = true,
-            None => {
-                self.others.insert(character);
-            }
-        }
+        self.seen[character as usize / 64] |= 1 << (character as usize % 64);
     }
 }
 

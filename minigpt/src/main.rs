@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 fn run() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
-        Command::Data(args) => commands::data::run(args),
+        Command::Data(args) => commands::data::run(&args),
         Command::Tokenizer(args) => commands::tokenizer::run(&args),
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Plan(args) => commands::plan::run(&args),

@@ -20,11 +20,21 @@ impl Progress {
         Self::new(task, total, "{bytes}/{total_bytes}")
     }
 
+    /// Starts a task of so many steps.
+    pub fn of_steps(task: &'static str, total: u64) -> Self {
+        Self::new(task, total, "{human_pos}/{human_len}")
+    }
+
     fn new(task: &'static str, total: u64, count: &str) -> Self {
         let style = ProgressStyle::with_template(&format!("{{msg}} {{wide_bar}} {count} {{eta}}"));
         let bar = ProgressBar::new(total).with_message(task);
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         Self { bar, task, spoken: Instant::now() }
+    }
+
+    /// Goes on by so much.
+    pub fn advance(&mut self, by: u64) {
+        self.set(self.bar.position() + by);
     }
 
     /// So much is done.

@@ -9,6 +9,7 @@ mod split;
 mod stats;
 
 use anyhow::Result;
+use clap::error::ErrorKind;
 use clap::{Args, Subcommand};
 
 /// Find, fetch, prepare, split and measure data.
@@ -33,20 +34,17 @@ enum Command {
 }
 
 /// Runs one of the subcommands.
-pub fn run(args: DataArgs) -> Result<()> {
-    match args.command {
-        Command::List(args) => list::run(&args),
-        Command::Download(args) => download::run(&args),
-        Command::Prepare(args) => prepare::run(&args),
-        Command::Split(args) => split::run(&args),
-        Command::Stats(args) => stats::run(&args),
+pub fn run(args: &DataArgs) -> Result<()> {
+    match &args.command {
+        Command::List(args) => list::run(args),
+        Command::Download(args) => download::run(args),
+        Command::Prepare(args) => prepare::run(args),
+        Command::Split(args) => split::run(args),
+        Command::Stats(args) => stats::run(args),
     }
 }
 
-/// Reads a number between 0 and 1.
-fn fraction(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(number) if (0.0..=1.0).contains(&number) => Ok(number),
-        _ => Err("a number between 0 and 1 is needed".to_owned()),
-    }
+/// Options that make no sense together.
+fn usage(message: &str) -> anyhow::Error {
+    clap::Error::raw(ErrorKind::ArgumentConflict, format!("{message}\n")).into()
 }

@@ -1,6 +1,5 @@
 //! `minigpt data prepare`: text to files of tokens.
 
-use super::fraction;
 use crate::output;
 use crate::progress::Progress;
 use crate::table::{Table, count, counted};
@@ -24,7 +23,7 @@ pub(super) struct PrepareArgs {
     #[arg(long, value_name = "char|gpt2|PATH", default_value = "char")]
     tokenizer: TokenizerChoice,
     /// The part at the end of the text that is kept for validation.
-    #[arg(long, value_name = "FRACTION", default_value = "0.1", value_parser = fraction)]
+    #[arg(long, value_name = "FRACTION", default_value = "0.1", value_parser = below_one)]
     val_fraction: f64,
     /// Only the first N characters.
     #[arg(long, value_name = "N")]
@@ -68,6 +67,14 @@ pub(super) fn run(args: &PrepareArgs) -> Result<()> {
         return output::json(&Answer { out: &args.out, meta });
     }
     output::text(&in_words(&meta, &args.out))
+}
+
+/// Reads a number from 0 to below 1.
+fn below_one(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if (0.0..1.0).contains(&number) => Ok(number),
+        _ => Err("a number from 0 to below 1 is needed".to_owned()),
+    }
 }
 
 fn start(stage: PrepareStage, total: u64) -> Progress {

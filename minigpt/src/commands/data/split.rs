@@ -1,6 +1,6 @@
 //! `minigpt data split`: question/answer lines in two files.
 
-use super::{fraction, skipped};
+use super::skipped;
 use crate::output;
 use crate::progress::Progress;
 use crate::table::{Table, count};
@@ -57,6 +57,14 @@ pub(super) fn run(args: &SplitArgs) -> Result<()> {
         return output::json(&Answer { out: &args.out, seed: args.seed, report });
     }
     output::text(&in_words(&report, args))
+}
+
+/// Reads a number from 0 to 1.
+fn fraction(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if (0.0..=1.0).contains(&number) => Ok(number),
+        _ => Err("a number from 0 to 1 is needed".to_owned()),
+    }
 }
 
 fn in_words(report: &SplitReport, args: &SplitArgs) -> String {

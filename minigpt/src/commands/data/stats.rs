@@ -1,10 +1,10 @@
 //! `minigpt data stats`: how much data there is, how long its examples are, and what follows from that.
 
 use super::prepare::cleaned;
-use super::{bars, skipped};
+use super::{bars, skipped, usage};
 use crate::output;
 use crate::table::{Table, bytes, count, counted};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use minigpt_data::{
     BadLines, Cleaned, Histogram, LengthSummary, Lengths, QaStats, Stats, TextStats, TokenStats,
@@ -152,7 +152,9 @@ struct TextAnswer<'a> {
 
 fn text(stats: &TextStats, args: &StatsArgs) -> Result<()> {
     if args.max_length.is_some() {
-        bail!("--max-length goes with question/answer lines; a text is cut into windows of block_size");
+        return Err(usage(
+            "--max-length goes with question/answer lines: a text is cut into windows of block_size",
+        ));
     }
     if let Some(path) = &args.svg {
         let title = format!("Lines of {}", base_name(&stats.name));
@@ -202,7 +204,9 @@ fn text_in_words(answer: &TextAnswer<'_>) -> String {
 
 fn tokens(stats: &TokenStats, args: &StatsArgs) -> Result<()> {
     if args.svg.is_some() || args.max_length.is_some() {
-        bail!("{}: prepared tokens have no examples whose lengths could be measured", stats.name);
+        return Err(usage(
+            "--svg and --max-length go with text and lines: prepared tokens have no lengths to measure",
+        ));
     }
     if args.json {
         #[derive(Serialize)]

@@ -3,7 +3,6 @@
 mod decode;
 mod encode;
 mod pieces;
-mod progress;
 mod train;
 
 use anyhow::{Context, Result};

@@ -1,7 +1,7 @@
 //! `minigpt tokenizer train`: learn a vocabulary from text.
 
-use super::progress::Progress;
 use crate::output;
+use crate::progress::Progress;
 use anyhow::{Context, Result};
 use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
@@ -120,8 +120,7 @@ impl Learner {
         match self {
             Self::Char(builder) => Ok(Tokenizer::Char(builder.finish()?)),
             Self::Bpe(trainer) => {
-                let mut progress =
-                    Progress::new("learning", args.vocab_size.unwrap_or_default() as u64, false);
+                let mut progress = Progress::of_steps("learning", args.vocab_size.unwrap_or_default() as u64);
                 let tokenizer = trainer.train(|_| progress.advance(1)).context("training failed")?;
                 progress.finish();
                 Ok(Tokenizer::Bpe(tokenizer))
@@ -134,7 +133,7 @@ impl Learner {
             return self.read_lines(path);
         }
         let source = TextSource::open(path)?;
-        let mut progress = Progress::new("reading", source.bytes(), true);
+        let mut progress = Progress::of_bytes("reading", source.bytes());
         let summary = source.read(None, &mut |piece| {
             match piece {
                 Piece::Text(text) => {
