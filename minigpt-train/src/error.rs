@@ -1,11 +1,51 @@
-//! What can go wrong in training.
+//! What can go wrong in training, in words for the person who can mend it.
+
+use std::path::PathBuf;
 
 /// The crate's error.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A setting that training can't work with; the text names it.
+    #[error("{0}")]
+    Config(String),
+    /// A checkpoint that can't be resumed.
+    #[error("{0}")]
+    Checkpoint(String),
+    /// Another process is training in the same folder.
+    #[error("{}: another run is training here; wait for it, or choose another folder", .0.display())]
+    Locked(PathBuf),
+    /// The loss or a gradient is no number any more.
+    #[error(
+        "step {step}: the {what} is {value}, gradient norm {grad_norm}: training has diverged. The last good checkpoint \
+         is untouched. Try a lower learning_rate, a longer warmup_iters, or grad_clip = 1.0"
+    )]
+    Diverged {
+        /// The step that failed, from 1.
+        step: u64,
+        /// What is no number.
+        what: &'static str,
+        /// What it is.
+        value: f64,
+        /// The gradient norm of that step.
+        grad_norm: f64,
+    },
+    /// A file that could not be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The model failed.
     #[error(transparent)]
     Model(#[from] minigpt_model::Error),
+    /// The data failed.
+    #[error(transparent)]
+    Data(#[from] minigpt_data::Error),
+    /// The tokenizer failed.
+    #[error(transparent)]
+    Tokenizer(#[from] minigpt_tokenizer::Error),
     /// A tensor operation failed.
     #[error(transparent)]
     Tensor(#[from] candle_core::Error),

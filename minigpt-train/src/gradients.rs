@@ -24,12 +24,10 @@ impl Gradients {
         &self.0
     }
 
-    /// Adds the gradients of another micro-batch.
-    pub fn add(&mut self, other: &Self) -> Result<()> {
-        for (sum, more) in self.0.iter_mut().zip(&other.0) {
-            *sum = (&*sum + more)?;
-        }
-        Ok(())
+    /// The gradients of two micro-batches together.
+    pub fn sum(self, more: &Self) -> Result<Self> {
+        let sums = self.0.iter().zip(&more.0).map(|(a, b)| a + b);
+        Ok(Self(sums.collect::<candle_core::Result<_>>()?))
     }
 
     /// The length of all gradients taken as one vector.

@@ -38,7 +38,14 @@ pub struct OptimizerConfig {
 
 impl Default for OptimizerConfig {
     fn default() -> Self {
-        Self { kind: OptimizerKind::AdamW, beta1: 0.9, beta2: 0.95, eps: 1e-8, weight_decay: 0.1, muon_ratio: 20.0 }
+        Self {
+            kind: OptimizerKind::AdamW,
+            beta1: 0.9,
+            beta2: 0.95,
+            eps: 1e-8,
+            weight_decay: 0.1,
+            muon_ratio: 20.0,
+        }
     }
 }
 
@@ -136,7 +143,9 @@ impl Optimizer {
             for (part, x) in parts {
                 let name = format!("{part}.{}", slot.name);
                 let found = state.remove(&name).filter(|found| found.dims() == x.dims());
-                *x = found.ok_or_else(|| Error::Checkpoint(format!("the optimiser's {name} is missing or misshapen")))?;
+                *x = found.ok_or_else(|| {
+                    Error::Checkpoint(format!("the optimiser's {name} is missing or misshapen"))
+                })?;
             }
         }
         self.step = step;

@@ -5,7 +5,7 @@ mod support;
 
 use candle_core::Device;
 use minigpt_model::{Pass, folder};
-use minigpt_train::{AdamW, AdamWConfig, Gradients};
+use minigpt_train::{Gradients, Optimizer, OptimizerConfig};
 use support::Fixture;
 
 const LEARNING_RATE: f64 = 1e-2;
@@ -29,7 +29,7 @@ fn ten_steps_with_clipping_equal_pytorch_in_every_configuration() {
         let expected = Fixture::open_at(&case.join("expected.safetensors"));
         let (ids, targets) = (expected.ids("ids"), expected.ids("targets"));
         let parameters = gpt.parameters();
-        let mut optimizer = AdamW::new(&parameters, AdamWConfig::default()).unwrap();
+        let mut optimizer = Optimizer::new(&parameters, OptimizerConfig::default()).unwrap();
         let (losses, norms) = (expected.floats("adamw_losses"), expected.floats("adamw_grad_norms"));
         for step in 0..=10 {
             let loss = gpt.loss(&ids, &targets, Pass::default()).unwrap().mean().unwrap();

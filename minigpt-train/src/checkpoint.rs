@@ -1,0 +1,116 @@
+//! Checkpoints: a model folder with, beside the model, all that training needs to go on as if it had never stopped.
+
+use crate::config::TrainConfig;
+use crate::error::{Error, Result};
+use crate::optimizer::Optimizer;
+use crate::run_folder::{RunFolder, io};
+use candle_core::{Device, Tensor};
+use minigpt_data::Position;
+use minigpt_model::{Gpt, folder};
+use minigpt_tokenizer::Tokenizer;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::path::Path;
+
+const STATE: &str = "training.json";
+const OPTIMIZER: &str = "optimizer.safetensors";
+
+/// Where a run stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct State {
+    /// Steps made.
+    pub step: u64,
+    /// Targets learned from.
+    pub tokens: u64,
+    /// Seconds of training.
+    pub seconds: f64,
+    /// The batch that comes next.
+    pub position: Position,
+    /// The best validation so far.
+    pub best: Option<Best>,
+    /// Evaluations since then.
+    pub without_progress: u64,
+    /// Which data this is.
+    pub data: String,
+    /// Which tokenizer made it.
+    pub tokenizer: Option<String>,
+    /// How it is trained.
+    pub train: TrainConfig,
+}
+
+/// The best validation of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Best {
+    /// After which step.
+    pub step: u64,
+    /// How good.
+    pub val_loss: f64,
+}
+
+/// A checkpoint, read.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// The model.
+    pub gpt: Gpt,
+    /// Where the run stood.
+    pub state: State,
+    /// What the optimiser remembered.
+    pub optimizer: HashMap<String, Tensor>,
+}
+
+/// Writes the model folder `name` of a run; with an optimiser, all that resuming needs.
+pub fn save(
+    run: &RunFolder,
+    name: &str,
+    gpt: &Gpt,
+    tokenizer: Option<&Tokenizer>,
+    resume: Option<(&State, &Optimizer)>,
+) -> Result<()> {
+    run.replace(name, |target| {
+        folder::save(gpt, target)?;
+        if let Some(tokenizer) = tokenizer {
+            tokenizer.save(target)?;
+        }
+        if let Some((state, optimizer)) = resume {
+            let path = target.join(OPTIMIZER);
+            candle_core::safetensors::save(&optimizer.state(), &path)?;
+            let path = target.join(STATE);
+            let text = serde_json::to_string_pretty(state).map_err(|e| Error::Checkpoint(e.to_string()))?;
+            std::fs::write(&path, text + "\n").map_err(|e| io(&path, e))?;
+        }
+        Ok(())
+    })
+}
+
+/// Whether there is something to resume.
+pub fn exists(folder: &Path) -> bool {
+    folder.join(STATE).exists()
+}
+
+/// Reads a checkpoint.
+pub fn load(folder: &Path, device: &Device) -> Result<Checkpoint> {
+    let path = folder.join(STATE);
+    let text = std::fs::read_to_string(&path).map_err(|e| io(&path, e))?;
+    let state = serde_json::from_str(&text)
+        .map_err(|e| Error::Checkpoint(format!("{}: not a training state: {e}", path.display())))?;
+    let gpt = folder::load(folder, device)?.into_trainable()?;
+    let optimizer = candle_core::safetensors::load(folder.join(OPTIMIZER), device)?;
+    Ok(Checkpoint { gpt, state, optimizer })
+}
+
+/// Removes all numbered checkpoints but the newest `keep`.
+pub fn rotate(run: &RunFolder, keep: usize) -> Result<()> {
+    let entries = std::fs::read_dir(run.path()).map_err(|e| io(run.path(), e))?;
+    let mut numbered: Vec<_> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("step-")))
+        .collect();
+    // Numbers have leading zeros: the order of names is the order of steps.
+    numbered.sort();
+    let old = numbered.len().saturating_sub(keep);
+    for path in &numbered[..old] {
+        std::fs::remove_dir_all(path).map_err(|e| io(path, e))?;
+    }
+    Ok(())
+}
