@@ -1,55 +1,74 @@
-//! A model's configuration from the command line: a preset, and changes to it as `key=value`.
+//! Settings by name: changes as `key=value`, sections of a file, and the nearest known name where one is wrong.
 
 use anyhow::{Result, bail};
 use minigpt_model::Config;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 /// nanoGPT's names for several switches at once.
 const SHORTHANDS: [&str; 2] = ["bias", "dropout"];
 
-/// The configuration with changes such as `n_layer=2`, `model.bias=false` or `activation_function=relu`.
+/// The model with changes such as `n_layer=2`, `model.bias=false` or `activation_function=relu`.
 pub fn change(config: Config, changes: &[String]) -> Result<Config> {
     changes.iter().try_fold(config, |config, change| {
-        let Some((key, value)) = change.split_once('=') else {
-            bail!("--set {change}: expected key=value, for example n_layer=2");
-        };
-        let key = key.trim();
-        set(config, key.strip_prefix("model.").unwrap_or(key), parse(value.trim()))
+        let (key, value) = split(change)?;
+        set(config, key.strip_prefix("model.").unwrap_or(key), value)
     })
 }
 
-/// A number, a switch, or else a plain word.
-fn parse(value: &str) -> Value {
-    match format!("value = {value}").parse::<Table>() {
-        Ok(mut table) => table.remove("value").unwrap_or_else(|| value.into()),
-        Err(_) => value.into(),
-    }
+/// The two sides of `key=value`; the value is a number, a switch, or else a plain word.
+pub fn split(change: &str) -> Result<(&str, Value)> {
+    let Some((key, value)) = change.split_once('=') else {
+        bail!("--set {change}: expected key=value, for example n_layer=2");
+    };
+    let (key, value) = (key.trim(), value.trim());
+    let parsed = format!("value = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("value"));
+    Ok((key, parsed.unwrap_or_else(|| value.into())))
 }
 
-fn set(config: Config, key: &str, value: Value) -> Result<Config> {
+/// The model with one setting changed.
+pub fn set(config: Config, key: &str, value: Value) -> Result<Config> {
     match (key, &value) {
         ("bias", Value::Boolean(bias)) => return Ok(config.with_bias(*bias)),
         ("dropout", Value::Float(p)) => return Ok(config.with_dropout(*p)),
         ("dropout", Value::Integer(p)) => return Ok(config.with_dropout(*p as f64)),
+        _ if SHORTHANDS.contains(&key) => bail!("model.{key} = {value}: expected {}", shorthand(key)),
         _ => {}
     }
-    let known = known_keys()?;
-    if !known.iter().any(|known| known == key) {
-        bail!("there is no model setting {key:?}; did you mean {}?", nearest(key, &known));
-    }
-    let mut table = Table::try_from(config)?;
-    let shown = value.to_string();
-    table.insert(key.to_owned(), value);
-    match table.try_into() {
-        Ok(config) => Ok(config),
-        Err(error) => bail!("{key} = {shown}: {}", error.message()),
-    }
+    let mut section = Table::try_from(&config)?;
+    section.insert(key.to_owned(), value);
+    parse_section("model", section, &config)
 }
 
-fn known_keys() -> Result<Vec<String>> {
-    // n_inner only shows when it is set.
-    let table = Table::try_from(Config { n_inner: Some(1), ..Config::default() })?;
-    Ok(table.keys().cloned().chain(SHORTHANDS.map(str::to_owned)).collect())
+fn shorthand(key: &str) -> &'static str {
+    if key == "bias" { "true or false" } else { "a number" }
+}
+
+/// A section of a configuration. What it does not say is as in `defaults`; what nobody knows is refused.
+pub fn parse_section<T: Serialize + DeserializeOwned>(name: &str, section: Table, defaults: &T) -> Result<T> {
+    let known = known_keys(name, defaults)?;
+    if let Some(key) = section.keys().find(|key| !known.contains(key)) {
+        bail!("there is no setting {name}.{key}; did you mean {name}.{}?", nearest(key, &known));
+    }
+    let mut table = Table::try_from(defaults)?;
+    for (key, value) in section {
+        let shown = value.to_string();
+        table.insert(key.clone(), value);
+        // One by one, so that the message can name the setting.
+        if let Err(error) = table.clone().try_into::<T>() {
+            bail!("{name}.{key} = {shown}: {}", error.message());
+        }
+    }
+    Ok(table.try_into()?)
+}
+
+fn known_keys(name: &str, defaults: &impl Serialize) -> Result<Vec<String>> {
+    // As JSON, because TOML leaves out what is not set.
+    let fields = serde_json::to_value(defaults)?;
+    let fields = fields.as_object().into_iter().flatten().map(|(key, _)| key.clone());
+    let shorthands = SHORTHANDS.iter().filter(|_| name == "model").map(|&key| key.to_owned());
+    Ok(fields.chain(shorthands).collect())
 }
 
 fn nearest<'a>(key: &str, known: &'a [String]) -> &'a str {
@@ -88,7 +107,7 @@ mod tests {
     #[test]
     fn mistakes_name_the_key_and_the_nearest_known_one() {
         let refused = |change| format!("{:#}", changed(&[change]).unwrap_err());
-        assert_eq!(refused("n_layers=2"), "there is no model setting \"n_layers\"; did you mean n_layer?");
+        assert_eq!(refused("n_layers=2"), "there is no setting model.n_layers; did you mean model.n_layer?");
         assert!(refused("n_layer=two").contains("n_layer = \"two\""), "{}", refused("n_layer=two"));
         assert!(refused("bias=7").contains("bias"), "{}", refused("bias=7"));
         assert!(refused("n_layer").contains("expected key=value"));

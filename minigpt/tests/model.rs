@@ -170,7 +170,7 @@ fn plan_refuses_nonsense_in_words() {
     let cases: [(&[&str], i32, &str); 6] = [
         (&["--preset", "gpt9"], 1, "there is no preset \"gpt9\"; try gpt2"),
         (&["--set", "n_embd=100"], 1, "n_embd 100 is not divisible by n_head 12"),
-        (&["--set", "n_layers=3"], 1, "did you mean n_layer?"),
+        (&["--set", "n_layers=3"], 1, "did you mean model.n_layer?"),
         (&["--flops-per-second", "0"], 1, "must be a positive number"),
         (&["--block-size", "2048"], 1, "more than the model's context of 1024"),
         (&["--batch-size", "0"], 2, "0"),
