@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 /// No token.
 const NONE: u32 = u32::MAX;
+/// Longer tokens rarely stand alone, and in a file from outside there could be many.
+const LONGEST_WHOLE: usize = 128;
 /// A piece must fit the links of the merge loop.
 const LONGEST_PIECE: usize = 1 << 31;
 
@@ -25,10 +27,20 @@ struct Bpe {
     /// The token of each single byte.
     bytes: [u32; 256],
     merges: Merges,
-    /// The tokens that their own bytes encode to: a piece that is one of them needs no merging.
+    /// The tokens that their own bytes encode to, but for very long ones: a piece that is one of them needs no
+    /// merging.
     whole: HashTable<u32>,
     hasher: RandomState,
     specials: Specials,
+}
+
+/// Where a vocabulary comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Training makes each token from two others, so that its own bytes always encode to it.
+    Training,
+    /// A file may hold tokens that no merge reaches.
+    File,
 }
 
 /// The bytes of every token, one after another.
@@ -86,7 +98,12 @@ pub(crate) struct BpeState {
 
 impl BpeTokenizer {
     /// Puts a tokenizer together; ids are positions in `tokens`, and special tokens take no part in merging.
-    pub(crate) fn new(tokens: Tokens, merges: Merges, specials: Vec<(String, u32)>) -> Result<Self> {
+    pub(crate) fn new(
+        tokens: Tokens,
+        merges: Merges,
+        specials: Vec<(String, u32)>,
+        origin: Origin,
+    ) -> Result<Self> {
         let specials = Specials::new(specials)?;
         let is_special: hashbrown::HashSet<u32, RandomState> = specials.iter().map(|(_, id)| id).collect();
         let mut bytes = [NONE; 256];
@@ -98,7 +115,12 @@ impl BpeTokenizer {
         }
         let (whole, hasher) = (HashTable::with_capacity(tokens.len()), RandomState::default());
         let mut bpe = Bpe { tokens, bytes, merges, whole, hasher, specials };
-        ordinary.for_each(|id| bpe.note_whole(id));
+        let mut scratch = Scratch::default();
+        for id in ordinary {
+            if origin == Origin::Training || bpe.is_whole(id, &mut scratch) {
+                bpe.note_whole(id);
+            }
+        }
         Ok(Self(Arc::new(bpe)))
     }
 
@@ -177,18 +199,39 @@ impl Bpe {
         Ok(())
     }
 
-    /// Remembers a token that its own bytes encode to. In a vocabulary that training made, all do; one from a file
-    /// may hold tokens that no merge reaches.
-    fn note_whole(&mut self, id: u32) {
-        let Some(token) = self.tokens.get(id) else { return };
+    /// Whether the bytes of a token encode to it.
+    fn is_whole(&self, id: u32, scratch: &mut Scratch) -> bool {
+        let token = self.tokens.get(id).unwrap_or_default();
         let mut ids = Vec::new();
-        if self.check(token).is_ok() {
-            self.merge(token, &mut Scratch::default(), &mut ids);
+        if token.len() <= LONGEST_WHOLE && self.check(token).is_ok() {
+            self.merge(token, scratch, &mut ids);
         }
-        if ids == [id] {
-            let hash = self.hasher.hash_one(token);
-            let (tokens, hasher) = (&self.tokens, &self.hasher);
-            self.whole.insert_unique(hash, id, |&id| hasher.hash_one(tokens.get(id).unwrap_or_default()));
+        ids == [id]
+    }
+
+    fn note_whole(&mut self, id: u32) {
+        let (tokens, hasher) = (&self.tokens, &self.hasher);
+        let hash = |id: u32| hasher.hash_one(tokens.get(id).unwrap_or_default());
+        self.whole.insert_unique(hash(id), id, |&id| hash(id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::train::BpeTrainer;
+
+    /// What `Origin::Training` relies on.
+    #[test]
+    fn every_token_that_training_made_is_what_its_bytes_encode_to() {
+        let mut trainer = BpeTrainer::new(600, &["<a>"]).unwrap();
+        trainer.push("aaaa aaaaaaa abababa bababab <a><a> 你好世界你好 the then there three\n\n\n\n\n");
+        for BpeTokenizer(bpe) in [crate::gpt2::gpt2(), trainer.train(|_| {}).unwrap()] {
+            let special: Vec<u32> = bpe.specials.iter().map(|(_, id)| id).collect();
+            let mut scratch = Scratch::default();
+            for id in (0..bpe.tokens.len() as u32).filter(|id| !special.contains(id)) {
+                assert!(bpe.is_whole(id, &mut scratch), "{:?}", bpe.tokens.get(id));
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! GPT-2's own vocabulary, built in.
 
-use crate::bpe::{BpeTokenizer, Tokens};
+use crate::bpe::{BpeTokenizer, Origin, Tokens};
 use crate::merges::{Merges, Rule};
 use std::sync::LazyLock;
 
@@ -32,6 +32,6 @@ fn build() -> BpeTokenizer {
     }
     let end = tokens.len() as u32;
     tokens.push(END_OF_TEXT.as_bytes());
-    BpeTokenizer::new(tokens, merges, vec![(END_OF_TEXT.to_owned(), end)])
+    BpeTokenizer::new(tokens, merges, vec![(END_OF_TEXT.to_owned(), end)], Origin::Training)
         .expect("GPT-2's vocabulary is sound")
 }

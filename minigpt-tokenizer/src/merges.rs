@@ -129,3 +129,55 @@ impl Merges {
 fn pair(left: u32, right: u32) -> u64 {
     u64::from(left) << 32 | u64::from(right)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn merges(rules: &[(u32, u32, u32)]) -> Merges {
+        let mut merges = Merges::default();
+        for &(left, right, joined) in rules {
+            merges.push(Rule { left, right, joined });
+        }
+        merges
+    }
+
+    fn scanned(merges: &Merges, ids: &[u32]) -> Vec<u32> {
+        let mut scratch = Scratch { ids: ids.to_vec(), ranks: Vec::new() };
+        merges.apply_scanning(&mut scratch);
+        scratch.ids
+    }
+
+    fn heaped(merges: &Merges, ids: &[u32]) -> Vec<u32> {
+        let mut out = Vec::new();
+        merges.apply_with_heap(&mut ids.to_vec(), &mut out);
+        out
+    }
+
+    #[test]
+    fn the_pair_learnt_first_is_joined_first_and_the_leftmost_of_equals() {
+        let merges = merges(&[(1, 1, 2), (0, 1, 3), (2, 1, 4)]);
+        assert_eq!(scanned(&merges, &[0, 1, 1, 1]), [0, 4]);
+        assert_eq!(scanned(&merges, &[0, 1, 0, 1, 1]), [3, 0, 2]);
+    }
+
+    #[test]
+    fn a_pair_can_be_given_once_only() {
+        let mut merges = merges(&[(0, 1, 2)]);
+        assert!(!merges.push(Rule { left: 0, right: 1, joined: 3 }));
+    }
+
+    proptest! {
+        /// Rules need not be such as training makes: files may hold any.
+        #[test]
+        fn both_ways_of_merging_agree(
+            rules in prop::collection::btree_map((0_u32..6, 0_u32..6), 0_u32..6, 0..12),
+            ids in prop::collection::vec(0_u32..4, 1..80),
+        ) {
+            let rules: Vec<_> = rules.into_iter().map(|((left, right), joined)| (left, right, joined)).collect();
+            let merges = merges(&rules);
+            prop_assert_eq!(scanned(&merges, &ids), heaped(&merges, &ids));
+        }
+    }
+}

@@ -91,3 +91,60 @@ fn class_at(text: &str, at: usize) -> Option<(Class, usize)> {
     let character = text[at..].chars().next()?;
     Some((class(character.into()), character.len_utf8()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::LazyLock;
+
+    static PATTERN: LazyLock<fancy_regex::Regex> = LazyLock::new(|| {
+        fancy_regex::Regex::new(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
+            .unwrap()
+    });
+
+    fn by_hand(text: &str) -> Vec<&str> {
+        pieces(text).collect()
+    }
+
+    fn by_pattern(text: &str) -> Vec<&str> {
+        PATTERN.find_iter(text).map(|found| found.unwrap().as_str()).collect()
+    }
+
+    #[test]
+    fn words_keep_the_space_before_them() {
+        assert_eq!(
+            by_hand("It's 12 a.m.,  you'll see"),
+            ["It", "'s", " 12", " a", ".", "m", ".,", " ", " you", "'ll", " see"]
+        );
+    }
+
+    #[test]
+    fn white_space_leaves_its_last_character_to_the_next_word() {
+        assert_eq!(by_hand("a \n\n  b\t\tc  "), ["a", " \n\n ", " b", "\t", "\t", "c", "  "]);
+        assert_eq!(by_hand(" "), [" "]);
+    }
+
+    #[test]
+    fn every_code_point_has_the_class_that_the_pattern_gives_it() {
+        for character in '\0'..=char::MAX {
+            let text = format!("a{character}1{character}!{character} {character}{character} '{character}");
+            assert_eq!(by_hand(&text), by_pattern(&text), "{character:?}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn pieces_are_those_of_the_pattern(text in "[a '’lrevstdmSL\n\r\t\u{b}\u{85}\u{a0}\u{3000}\u{200b}你é\u{301}🙂1²٣!_]{0,30}") {
+            prop_assert_eq!(by_hand(&text), by_pattern(&text));
+        }
+
+        #[test]
+        fn any_text_is_cut_as_the_pattern_cuts_it(text in any::<String>()) {
+            prop_assert_eq!(by_hand(&text), by_pattern(&text));
+            prop_assert_eq!(by_hand(&text).concat(), text);
+        }
+    }
+}

@@ -7,7 +7,7 @@
 mod corpus;
 mod words;
 
-use crate::bpe::{BpeTokenizer, Tokens};
+use crate::bpe::{BpeTokenizer, Origin, Tokens};
 use crate::byte_level;
 use crate::error::{Error, Result};
 use crate::merges::{Merges, Rule};
@@ -107,7 +107,7 @@ impl BpeTrainer {
             merges.push(rule);
             progress(TrainProgress { done: merges.rules().len(), total });
         }
-        BpeTokenizer::new(tokens, merges, self.specials.into_iter().zip(0..).collect())
+        BpeTokenizer::new(tokens, merges, self.specials.into_iter().zip(0..).collect(), Origin::Training)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A BPE from tokens and merges as files spell them.
 
-use crate::bpe::{BpeTokenizer, Tokens};
+use crate::bpe::{BpeTokenizer, Origin, Tokens};
 use crate::byte_level;
 use crate::error::{Error, Result};
 use crate::merges::{Merges, Rule};
@@ -22,7 +22,7 @@ pub(super) fn bpe(
     let merges = rules(&known, merges).map_err(malformed)?;
     let specials =
         specials.iter().filter_map(|name| Some((name.clone(), *known.get(name.as_str())?))).collect();
-    BpeTokenizer::new(table, merges, specials).map_err(|error| malformed(error.to_string()))
+    BpeTokenizer::new(table, merges, specials, Origin::File).map_err(|error| malformed(error.to_string()))
 }
 
 fn unspell(tokens: &[String], specials: &[String]) -> Result<Tokens, String> {

@@ -52,12 +52,15 @@ fn show(tokenizer: &Tokenizer, ids: &[u32], bytes: usize) {
     let stderr = std::io::stderr();
     let colour = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none();
     output::note(&format!("\n{}", pieces::view(tokenizer, ids, colour)));
-    let each = if ids.is_empty() {
-        String::new()
-    } else {
-        format!(", {:.2} a token", bytes as f64 / ids.len() as f64)
+    let count = match ids.len() {
+        1 => "1 token".to_owned(),
+        n => format!("{n} tokens"),
     };
-    output::note(&format!("{} tokens for {bytes} bytes{each}", ids.len()));
+    let each = match ids.len() {
+        0 => String::new(),
+        n => format!(", {:.2} a token", bytes as f64 / n as f64),
+    };
+    output::note(&format!("{count} for {bytes} bytes{each}"));
 }
 
 /// All of standard input, which must be UTF-8.
