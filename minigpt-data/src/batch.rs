@@ -3,6 +3,9 @@
 /// The target of a position that the loss leaves out.
 pub const IGNORE: u32 = u32::MAX;
 
+/// No row is wider than this: far beyond any context, and a mistyped length can't exhaust the memory.
+pub(crate) const MAX_COLS: usize = 1 << 24;
+
 /// Examples of equal width, row after row.
 ///
 /// `targets[i]` is what should follow `inputs[i]`, or [`IGNORE`] where that is padding or not to be learned.

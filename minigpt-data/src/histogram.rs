@@ -33,7 +33,7 @@ impl Histogram {
         // A long tail gets one bar of its own, so that the rest is not squeezed into the first two.
         let tail = summary.max > summary.p99.saturating_mul(3) / 2;
         let shown = if tail { summary.p99 } else { summary.max };
-        let step = round_step(shown + 1, BARS);
+        let step = round_step(shown.saturating_add(1), BARS);
         let last = shown / step;
         let bar = |i: u64| {
             let (from, to) = (i * step, i * step + step - 1);

@@ -1,4 +1,32 @@
-//! Text and question/answer data sets, splits, statistics and the built-in set.
+//! What a model learns from: plain text, question/answer lines, and tokens prepared from them.
+//!
+//! In the order data flows:
+//!
+//! 1. **Reading**: [`TextSource`] gives text piece by piece, [`JsonlFile`] gives [`Record`]s line by line and
+//!    [`BadLines`] for what it could not use.
+//! 2. **Changing**: [`prepare`] writes a folder of tokens that [`Prepared`] opens, [`split()`] writes lines to two
+//!    files, [`download()`] fetches public sets, [`stats()`] measures.
+//! 3. **Learning from**: [`TextDataset`] cuts [`Tokens`] into windows, [`QaDataset`] holds encoded records, and a
+//!    [`Loader`] draws a [`Batch`] from either. [`Corpus`] goes from a path to the two parts in one step.
+//!
+//! Batch `n` of epoch `e` is a pure function of the data, the seed, `e` and `n`: a saved [`Position`] is all it
+//! takes to go on exactly where a run stopped.
+//!
+//! ```
+//! use minigpt_data::*;
+//!
+//! let records = [Record::pair("1 + 1?", "2"), Record::pair("天空是什么颜色？", "蓝色。")];
+//! let tokenizer = TokenizerChoice::Char.for_records(&records)?;
+//! let options = QaOptions { max_length: 32, loss_on: LossOn::Answer, padding: Padding::Longest };
+//! let data = QaDataset::from_records(&records, &tokenizer, options, None)?;
+//!
+//! let sampling = Sampling { batch_size: 2, order: Order::Shuffled, seed: 1337, drop_last: false };
+//! let mut loader = Loader::new(data, sampling)?;
+//! let batch = loader.next_batch()?;
+//! assert_eq!((batch.rows, batch.cols), (2, 12));
+//! assert_eq!(loader.position(), Position { epoch: 1, batch: 0 });
+//! # Ok::<(), Error>(())
+//! ```
 
 mod bad_lines;
 mod batch;

@@ -8,6 +8,9 @@ use crate::error::{Error, Result};
 use crate::random::{Purpose, below, generator, permutation};
 use serde::{Deserialize, Serialize};
 
+/// No batch has more positions than this: a mistyped size should be an error, not the end of the memory.
+const MAX_POSITIONS: u64 = 1 << 30;
+
 /// Numbered examples from which batches are made.
 pub trait Dataset: Send + Sync {
     /// How many examples can be asked for.
@@ -17,6 +20,9 @@ pub trait Dataset: Send + Sync {
     fn epoch_examples(&self) -> u64 {
         self.examples()
     }
+
+    /// Positions of a row, at most.
+    fn cols(&self) -> usize;
 
     /// The batch of some examples, each below [`Dataset::examples`].
     ///
@@ -35,6 +41,10 @@ impl<D: Dataset + ?Sized> Dataset for Box<D> {
 
     fn epoch_examples(&self) -> u64 {
         (**self).epoch_examples()
+    }
+
+    fn cols(&self) -> usize {
+        (**self).cols()
     }
 
     fn collate(&self, examples: &[u64]) -> Result<Batch> {
@@ -108,6 +118,10 @@ impl<D: Dataset> Loader<D> {
                 "{examples} examples are too many to shuffle: draw at random"
             )));
         }
+        let positions = size.min(epoch).saturating_mul(dataset.cols() as u64);
+        if positions > MAX_POSITIONS {
+            return Err(Error::BadOption(format!("a batch of {positions} positions is too large")));
+        }
         let batches = if sampling.drop_last { epoch / size } else { epoch.div_ceil(size) };
         if batches == 0 {
             return Err(Error::BadOption(format!(
@@ -142,12 +156,14 @@ impl<D: Dataset> Loader<D> {
     /// # Errors
     /// One that this data set does not have.
     pub fn seek(&mut self, position: Position) -> Result<()> {
-        if position.batch >= self.batches {
-            let Position { epoch, batch } = position;
-            return Err(Error::BadPosition { epoch, batch, batches: self.batches });
-        }
+        self.check(position)?;
         self.position = position;
         Ok(())
+    }
+
+    fn check(&self, position: Position) -> Result<()> {
+        let (Position { epoch, batch }, batches) = (position, self.batches);
+        if batch < batches { Ok(()) } else { Err(Error::BadPosition { epoch, batch, batches }) }
     }
 
     /// The next batch; after an epoch's last comes the next epoch's first.
@@ -161,7 +177,11 @@ impl<D: Dataset> Loader<D> {
     }
 
     /// The batch at a position, without going there.
+    ///
+    /// # Errors
+    /// A position that this data set does not have.
     pub fn batch(&mut self, position: Position) -> Result<Batch> {
+        self.check(position)?;
         let examples = self.choose(position);
         self.dataset.collate(&examples)
     }
@@ -169,7 +189,7 @@ impl<D: Dataset> Loader<D> {
     fn choose(&mut self, at: Position) -> Vec<u64> {
         let size = self.sampling.batch_size as u64;
         let start = at.batch * size;
-        let end = self.dataset.epoch_examples().min(start + size);
+        let end = self.dataset.epoch_examples().min(start.saturating_add(size));
         match self.sampling.order {
             Order::Sequential => (start..end).collect(),
             Order::Shuffled => {
@@ -204,6 +224,10 @@ mod tests {
     impl Dataset for Counting {
         fn examples(&self) -> u64 {
             self.0
+        }
+
+        fn cols(&self) -> usize {
+            1
         }
 
         fn collate(&self, examples: &[u64]) -> Result<Batch> {
@@ -260,6 +284,10 @@ mod tests {
         assert!(Loader::new(Counting(1 << 33), sampling(4, Order::Shuffled, false)).is_err());
         let mut loader = Loader::new(Counting(3), sampling(3, Order::Random, false)).unwrap();
         assert!(loader.seek(Position { epoch: 9, batch: 1 }).is_err());
+        assert!(loader.batch(Position { epoch: 0, batch: u64::MAX }).is_err());
+        assert!(Loader::new(Counting(1 << 40), sampling(1 << 39, Order::Random, false)).is_err());
+        let one = Loader::new(Counting(3), sampling(usize::MAX, Order::Random, false));
+        assert_eq!(one.unwrap().next_batch().unwrap().rows, 3);
     }
 
     proptest! {

@@ -1,7 +1,7 @@
 //! Question/answer examples: cut to `max_length`, padded, and learned as a whole or the answers alone.
 
 use crate::bad_lines::BadLines;
-use crate::batch::Batch;
+use crate::batch::{Batch, MAX_COLS};
 use crate::error::{Error, Result};
 use crate::jsonl::JsonlFile;
 use crate::loader::Dataset;
@@ -75,8 +75,9 @@ impl QaDataset {
     /// # Errors
     /// A `max_length` without room for one prediction, or a vocabulary without a separator.
     pub fn new(tokenizer: &Tokenizer, options: QaOptions) -> Result<Self> {
-        if options.max_length < 2 {
-            return Err(Error::BadOption("max_length must be at least 2".to_owned()));
+        let length = options.max_length;
+        if !(2..=MAX_COLS).contains(&length) {
+            return Err(Error::BadOption(format!("max_length must be from 2 to {MAX_COLS}, not {length}")));
         }
         let pad = QaEncoder::new(tokenizer)?.pad();
         let (ids, learned, ends) = (Vec::new(), Vec::new(), Vec::new());
@@ -179,6 +180,10 @@ impl QaDataset {
 impl Dataset for QaDataset {
     fn examples(&self) -> u64 {
         self.ends.len() as u64
+    }
+
+    fn cols(&self) -> usize {
+        self.options.max_length - 1
     }
 
     fn collate(&self, examples: &[u64]) -> Result<Batch> {

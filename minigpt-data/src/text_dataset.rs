@@ -1,6 +1,6 @@
 //! Windows of a text: `block_size` ids and the ids that follow each.
 
-use crate::batch::Batch;
+use crate::batch::{Batch, MAX_COLS};
 use crate::error::{Error, Result};
 use crate::loader::Dataset;
 use crate::tokens::{Tokens, check_ids};
@@ -36,8 +36,10 @@ impl TextDataset {
     }
 
     fn new(tokens: Tokens, block_size: usize, vocab_size: usize, overlapping: bool) -> Result<Self> {
-        if block_size == 0 {
-            return Err(Error::BadOption("block_size must be at least 1".to_owned()));
+        if block_size == 0 || block_size > MAX_COLS {
+            return Err(Error::BadOption(format!(
+                "block_size must be from 1 to {MAX_COLS}, not {block_size}"
+            )));
         }
         let needed = if overlapping { block_size as u64 + 1 } else { 2 };
         if tokens.len() < needed {
@@ -68,6 +70,10 @@ impl Dataset for TextDataset {
 
     fn epoch_examples(&self) -> u64 {
         self.windows()
+    }
+
+    fn cols(&self) -> usize {
+        self.block_size
     }
 
     fn collate(&self, examples: &[u64]) -> Result<Batch> {
@@ -123,7 +129,9 @@ mod tests {
         let error = TextDataset::overlapping(counting(4), 4, 10).unwrap_err().to_string();
         assert!(error.contains("has 4 token(s), 5 are needed"), "{error}");
         assert!(TextDataset::consecutive(counting(1), 4, 10).is_err());
-        assert!(TextDataset::overlapping(counting(9), 0, 10).is_err());
+        for block_size in [0, usize::MAX] {
+            assert!(TextDataset::consecutive(counting(9), block_size, 10).is_err());
+        }
         let error = TextDataset::overlapping(counting(9), 4, 8).unwrap_err().to_string();
         assert!(error.contains("token 8 is 8, but the vocabulary has 8 entries"), "{error}");
     }

@@ -17,7 +17,7 @@ pub struct Progress {
 impl Progress {
     /// Starts a task of so many bytes.
     pub fn of_bytes(task: &'static str, total: u64) -> Self {
-        Self::new(task, total, "{bytes}/{total_bytes}")
+        Self::new(task, total, "{decimal_bytes}/{decimal_total_bytes}")
     }
 
     /// Starts a task of so many steps.
