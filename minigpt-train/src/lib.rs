@@ -3,6 +3,7 @@
 mod adamw;
 mod error;
 mod gradients;
+pub mod record;
 
 pub use adamw::{AdamW, AdamWConfig};
 pub use error::{Error, Result};

@@ -35,6 +35,8 @@ enum Command {
     Inspect(commands::inspect::InspectArgs),
     /// Say what a model costs: parameters, memory, arithmetic, time.
     Plan(commands::plan::PlanArgs),
+    /// Draw the losses of one or several training runs.
+    Plot(commands::plot::PlotArgs),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +55,7 @@ fn run() -> ExitCode {
         Command::Tokenizer(args) => commands::tokenizer::run(&args),
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
+        Command::Plot(args) => commands::plot::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,4 +3,5 @@
 pub mod data;
 pub mod inspect;
 pub mod plan;
+pub mod plot;
 pub mod tokenizer;
