@@ -101,7 +101,7 @@ fn label(number: f64, step: f64) -> String {
         return format!("{number:.1e}");
     }
     let decimals = (-step.log10().floor()).max(0.0) as usize;
-    if number.abs() < 1e4 { format!("{number:.decimals$}") } else { grouped(number.round() as i64) }
+    if decimals > 0 { format!("{number:.decimals$}") } else { grouped(number.round() as i64) }
 }
 
 /// 14652 as `14,652`.
@@ -132,7 +132,7 @@ mod tests {
         assert!(
             (losses.part(losses.ticks[1].at) - (2.0 - losses.low) / (losses.high - losses.low)).abs() < 1e-12
         );
-        assert_eq!(labels(&Scale::across(Axis::Step, 2000.0)), ["0", "500", "1000", "1500", "2000"]);
+        assert_eq!(labels(&Scale::across(Axis::Step, 2000.0)), ["0", "500", "1,000", "1,500", "2,000"]);
         assert_eq!(labels(&Scale::across(Axis::Step, 60_000.0))[..3], ["0", "10,000", "20,000"]);
         assert_eq!(labels(&Scale::across(Axis::Step, 3.0)), ["0", "1", "2", "3"]);
         assert_eq!(labels(&Scale::upward(0.01, 5.0))[..2], ["0", "1"], "zero is not far");

@@ -44,7 +44,7 @@ const STYLE: &str = "\
   .title { font-size: 17px; font-weight: 600 } .small { font-size: 12px; fill: #6b7280 }
   .page { fill: #ffffff } .grid { stroke: #e5e7eb } .axis { stroke: #9ca3af } .best { font-weight: 600 }
   path { fill: none; stroke-linejoin: round; stroke-linecap: round } circle { stroke: #ffffff; stroke-width: 1 }
-  .raw { stroke-width: 1; opacity: .28 } .faint { opacity: .13 } .line { stroke-width: 2 }
+  .raw { stroke-width: 1; opacity: .35 } .faint { opacity: .15 } .line { stroke-width: 2 }
   .thin { stroke-width: 1.4; opacity: .75 }
 ";
 const DARK: &str = "\
@@ -105,8 +105,7 @@ fn title(runs: &[(String, Vec<Record>)]) -> String {
 /// One run in numbers; of several, how to read the lines.
 fn subtitle(runs: &[(String, Vec<Record>)]) -> String {
     let [(_, records)] = runs else {
-        return "with points: validation, and the best of it behind the name · without: training, smoothed"
-            .to_owned();
+        return "with points: validation, its best beside the name · without: training, smoothed".to_owned();
     };
     let summary = Summary::of(records);
     let Some(loss) = summary.last_loss else { return "no step recorded yet".to_owned() };
@@ -250,10 +249,10 @@ fn draw_axes(svg: &mut String, page: &Page) {
 fn draw_runs(svg: &mut String, page: &Page, series: &[Series], runs: &[(String, Vec<Record>)]) {
     let _ = writeln!(
         svg,
-        "<clipPath id=\"plot\"><rect x=\"{LEFT}\" y=\"{}\" width=\"{}\" height=\"{PLOT}\"/></clipPath>\n\
+        "<clipPath id=\"plot\"><rect x=\"{}\" y=\"{}\" width=\"{WIDTH}\" height=\"{PLOT}\"/></clipPath>\n\
          <g clip-path=\"url(#plot)\">",
-        page.top,
-        WIDTH - LEFT
+        LEFT - 5.0,
+        page.top
     );
     let alone = series.len() == 1;
     for (i, one) in series.iter().enumerate().filter(|_| series.len() <= NOISY_RUNS) {

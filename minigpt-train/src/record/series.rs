@@ -66,7 +66,7 @@ fn finite(points: impl Iterator<Item = Point>) -> Vec<Point> {
 fn smoothed(points: &[Point], count: usize) -> Vec<Point> {
     let places = points.len().min(count.max(2));
     let place = |i: usize| if places < 2 { 0 } else { i * (points.len() - 1) / (places - 1) };
-    let around = |i: usize| (i / 3).min(points.len() / 16);
+    let around = |i: usize| (i / 2).min(points.len() / 10);
     (0..places).map(place).map(|i| (points[i].0, fitted(points, i, around(i)))).collect()
 }
 

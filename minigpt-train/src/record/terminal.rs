@@ -110,7 +110,7 @@ impl Canvas {
     fn draw(&mut self, i: usize, line: &Line<'_>, across: &Scale, upward: &Scale) {
         let dot = |&(x, y): &Point| {
             let right = across.part(x) * (2 * COLUMNS - 1) as f64;
-            let down = (1.0 - upward.part(y).clamp(0.0, 1.0)) * (4 * ROWS - 1) as f64;
+            let down = (1.0 - upward.part(y).clamp(-1.0, 2.0)) * (4 * ROWS - 1) as f64;
             (right, down)
         };
         line.points.iter().map(dot).for_each(|at| self.set(at, i, line.mark));
@@ -124,7 +124,11 @@ impl Canvas {
         }
     }
 
+    /// Sets a dot, if it is in the picture.
     fn set(&mut self, (right, down): (f64, f64), line: usize, mark: Option<char>) {
+        if !(-0.5..(4 * ROWS) as f64 - 0.5).contains(&down) {
+            return;
+        }
         let (right, down) = (right.round() as usize, down.round() as usize);
         let cell = &mut self.cells[down / 4 * COLUMNS + right / 2];
         cell.dots |= DOTS[down % 4][right % 2];
@@ -201,7 +205,7 @@ mod tests {
         assert!(rows[0].contains("training") && rows[0].contains("o validation"));
         assert!(rows[1].contains("4.0 ┤⢀"), "it starts at the top: {picture}");
         assert_eq!(rows[1..=ROWS].concat().matches('o').count(), 5, "{picture}");
-        assert!(rows[ROWS + 1].contains('┬') && rows[ROWS + 2].contains("1000"), "{picture}");
+        assert!(rows[ROWS + 1].contains('┬') && rows[ROWS + 2].contains("1,000"), "{picture}");
     }
 
     #[test]
