@@ -35,8 +35,8 @@ impl Axis {
                 (86_400.0, "days of training"),
             ],
         };
-        // A unit of which there would be fewer than two is too large.
-        let fitting = units.iter().rev().find(|(unit, _)| high >= 2.0 * unit);
+        // A unit of which there would be fewer than three is too large.
+        let fitting = units.iter().rev().find(|(unit, _)| high >= 3.0 * unit);
         *fitting.unwrap_or(&units[0])
     }
 }

@@ -387,7 +387,7 @@ mod tests {
             "training, smoothed",
             "best validation",
             ">step<",
-            ">2000<",
+            ">2,000<",
         ] {
             assert!(svg.contains(part), "{part} is not in {svg}");
         }

@@ -70,13 +70,16 @@ fn smoothed(points: &[Point], count: usize) -> Vec<Point> {
     (0..places).map(place).map(|i| (points[i].0, fitted(points, i, around(i)))).collect()
 }
 
-/// The height at point `i` of the line through its `around` neighbours on either side, weighted by nearness.
+/// The height at point `i` of the line through its `2 * around` neighbours, weighted by nearness. Where there are
+/// fewer than half of them on the right, more are taken on the left.
 fn fitted(points: &[Point], i: usize, around: usize) -> f64 {
-    let neighbours = i.saturating_sub(around)..(i + around + 1).min(points.len());
+    let end = (i + around + 1).min(points.len());
+    let start = end.saturating_sub(2 * around + 1);
+    let beyond = (i - start + 1).max(end - i) as f64;
     let (mut w, mut wx, mut wxx, mut wy, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
     let (mut low, mut high) = (f64::MAX, f64::MIN);
-    for j in neighbours {
-        let x = (j as f64 - i as f64) / (around + 1) as f64;
+    for j in start..end {
+        let x = (j as f64 - i as f64) / beyond;
         let weight = (1.0 - x.abs().powi(3)).powi(3);
         let y = points[j].1;
         (low, high) = (low.min(y), high.max(y));
