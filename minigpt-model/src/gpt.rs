@@ -108,6 +108,13 @@ impl Gpt {
         Ok(Self::from_weights(config, weights.into_variables()?)?.with_extra(extra))
     }
 
+    /// The same model with the dropout of another configuration: how one trains, not what a model is.
+    pub fn with_dropout(self, like: &Config) -> Result<Self> {
+        let Config { embd_pdrop, attn_pdrop, resid_pdrop, .. } = *like;
+        let config = Config { embd_pdrop, attn_pdrop, resid_pdrop, ..self.config };
+        Ok(Self::from_weights(config, self.weights)?.with_extra(self.extra))
+    }
+
     pub(crate) fn with_extra(self, extra: Map<String, Value>) -> Self {
         Self { extra, ..self }
     }

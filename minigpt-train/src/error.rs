@@ -46,6 +46,9 @@ pub enum Error {
     /// The tokenizer failed.
     #[error(transparent)]
     Tokenizer(#[from] minigpt_tokenizer::Error),
+    /// What the run records could not be written.
+    #[error(transparent)]
+    Record(#[from] crate::record::Error),
     /// A tensor operation failed.
     #[error(transparent)]
     Tensor(#[from] candle_core::Error),

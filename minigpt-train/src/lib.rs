@@ -1,4 +1,7 @@
-//! Training a model: gradients, the optimiser, schedules, checkpoints.
+//! Training a model: the loop and its parts.
+//!
+//! A [`Trainer`] takes a model, its data and a [`RunFolder`], and tells an [`Observer`] what happens. It never prints.
+//! Gradients, optimiser, schedule and checkpoints can be used by themselves.
 
 mod adamw;
 pub mod checkpoint;
@@ -7,8 +10,11 @@ mod error;
 mod gradients;
 mod muon;
 mod optimizer;
+pub mod record;
+mod recorder;
 mod run_folder;
 mod schedule;
+mod trainer;
 
 pub use config::TrainConfig;
 pub use error::{Error, Result};
@@ -16,3 +22,4 @@ pub use gradients::Gradients;
 pub use optimizer::{Optimizer, OptimizerConfig, OptimizerKind};
 pub use run_folder::RunFolder;
 pub use schedule::{Decay, Schedule};
+pub use trainer::{Ended, Event, Observer, Report, Trainer, TrainingData};

@@ -18,3 +18,11 @@ pub fn product_rate() -> Result<f64> {
     }
     Ok(2.0 * (N * N * N) as f64 / best.as_secs_f64())
 }
+
+/// The memory that can be had without pushing anybody out, where the system tells.
+pub fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kilobytes * 1024)
+}

@@ -8,6 +8,7 @@ mod docs;
 mod machine;
 mod output;
 mod progress;
+mod run_config;
 mod settings;
 mod table;
 
@@ -31,10 +32,14 @@ enum Command {
     Data(commands::data::DataArgs),
     /// Train a tokenizer, or turn text into ids and back.
     Tokenizer(commands::tokenizer::TokenizerArgs),
+    /// Train a model, or go on training it.
+    Train(commands::train::TrainArgs),
     /// Look inside a model: tokens, probabilities, attention.
     Inspect(commands::inspect::InspectArgs),
     /// Say what a model costs: parameters, memory, arithmetic, time.
     Plan(commands::plan::PlanArgs),
+    /// Draw the losses of one or several training runs.
+    Plot(commands::plot::PlotArgs),
 }
 
 fn main() -> ExitCode {
@@ -51,8 +56,10 @@ fn run() -> ExitCode {
     let done = match cli.command {
         Command::Data(args) => commands::data::run(&args),
         Command::Tokenizer(args) => commands::tokenizer::run(&args),
+        Command::Train(args) => commands::train::run(&args),
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
+        Command::Plot(args) => commands::plot::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

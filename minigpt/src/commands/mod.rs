@@ -3,4 +3,6 @@
 pub mod data;
 pub mod inspect;
 pub mod plan;
+pub mod plot;
 pub mod tokenizer;
+pub mod train;

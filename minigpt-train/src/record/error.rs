@@ -1,0 +1,41 @@
+//! What can go wrong with the files of a run.
+
+use std::path::{Path, PathBuf};
+
+/// Why a record could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused.
+    #[error("could not {action} {}", path.display())]
+    Io {
+        /// What was being done: "read", "write", "create".
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A line that is not a record.
+    #[error("{}, line {line}: {problem}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Line number from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A file that could not be replaced.
+    #[error(transparent)]
+    Replace(#[from] minigpt_data::Error),
+}
+
+/// The result of recording.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Wraps what the system said with what was being done to which file.
+    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Error::Io { action, path: path.to_owned(), source }
+    }
+}

@@ -1,0 +1,186 @@
+//! From records to the points of a line: what is finite, smoothed against noise, and thinned to what can be seen.
+
+use super::{Axis, Record};
+
+/// Where on the horizontal axis, and how high.
+pub(super) type Point = (f64, f64);
+
+/// Beyond this a loss is as good as infinite.
+const FINITE: f64 = 1e30;
+
+/// The lines of one run.
+pub(super) struct Series {
+    /// Every training loss.
+    pub training: Vec<Point>,
+    /// The same without its noise.
+    pub smoothed: Vec<Point>,
+    /// Every validation loss.
+    pub validation: Vec<Point>,
+}
+
+impl Series {
+    /// The lines of a run; the smoothed one with at most `points` points.
+    pub fn of(records: &[Record], axis: Axis, points: usize) -> Self {
+        let training = finite(records.iter().map(|record| (axis.of(record), record.loss)));
+        let validation =
+            finite(records.iter().filter_map(|record| Some((axis.of(record), record.val_loss?))));
+        Series { smoothed: smoothed(&training, points), training, validation }
+    }
+
+    /// How far to the right the run reaches.
+    pub fn end(&self) -> f64 {
+        self.training.iter().chain(&self.validation).map(|point| point.0).fold(0.0, f64::max)
+    }
+
+    /// A loss of more than twice what the run began with is of no interest: a run that ran away would leave nothing
+    /// to see of the others. `None` for a run without losses.
+    pub fn ceiling(&self) -> Option<f64> {
+        let began = self.training.iter().take(10).chain(self.validation.first());
+        began.map(|point| point.1).reduce(f64::max).map(|began| began + began.abs().max(1.0))
+    }
+
+    /// The lowest and the highest loss that a picture must show; a few outliers may leave it.
+    pub fn heights(&self) -> Option<(f64, f64)> {
+        let ceiling = self.ceiling()?;
+        let mut losses: Vec<f64> = self.training.iter().map(|point| point.1).collect();
+        losses.sort_by(f64::total_cmp);
+        let outliers = losses.len() / 200;
+        let usual = losses[outliers..losses.len() - outliers].iter().copied();
+        let lines = self.smoothed.iter().chain(&self.validation).map(|point| point.1);
+        ends(usual.chain(lines).map(|loss| loss.min(ceiling)))
+    }
+}
+
+/// The lowest and the highest of some numbers.
+pub(super) fn ends(numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    numbers.map(|x| (x, x)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+}
+
+fn finite(points: impl Iterator<Item = Point>) -> Vec<Point> {
+    points.filter(|(x, y)| x.abs() < FINITE && y.abs() < FINITE).collect()
+}
+
+/// At each of at most `count` places, the height of a straight line fitted to the points around it, near ones
+/// counting most. That neither lags behind nor bends at the ends, as a running mean would. The first steps, where a
+/// loss falls fastest, are smoothed over few neighbours.
+fn smoothed(points: &[Point], count: usize) -> Vec<Point> {
+    let places = points.len().min(count.max(2));
+    let place = |i: usize| if places < 2 { 0 } else { i * (points.len() - 1) / (places - 1) };
+    let around = |i: usize| (i / 2).min(points.len() / 10);
+    (0..places).map(place).map(|i| (points[i].0, fitted(points, i, around(i)))).collect()
+}
+
+/// The height at point `i` of the line through its `2 * around` neighbours, weighted by nearness. Where there are
+/// fewer than half of them on the right, more are taken on the left.
+fn fitted(points: &[Point], i: usize, around: usize) -> f64 {
+    let end = (i + around + 1).min(points.len());
+    let start = end.saturating_sub(2 * around + 1);
+    let beyond = (i - start + 1).max(end - i) as f64;
+    let (mut w, mut wx, mut wxx, mut wy, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    let (mut low, mut high) = (f64::MAX, f64::MIN);
+    for j in start..end {
+        let x = (j as f64 - i as f64) / beyond;
+        let weight = (1.0 - x.abs().powi(3)).powi(3);
+        let y = points[j].1;
+        (low, high) = (low.min(y), high.max(y));
+        w += weight;
+        wx += weight * x;
+        wxx += weight * x * x;
+        wy += weight * y;
+        wxy += weight * x * y;
+    }
+    let spread = w * wxx - wx * wx;
+    let height = if spread > 1e-9 { (wxx * wy - wx * wxy) / spread } else { wy / w };
+    // Beside a cliff the line points beyond all that was measured.
+    height.clamp(low, high)
+}
+
+/// The lowest and the highest point of each of `columns` parts of the axis, so that no spike is lost.
+pub(super) fn envelope(points: &[Point], columns: usize) -> Vec<Point> {
+    if points.len() <= 2 * columns {
+        return points.to_vec();
+    }
+    let extremes = |part: &[Point]| {
+        let by_height = |a: &usize, b: &usize| part[*a].1.total_cmp(&part[*b].1);
+        let (low, high) = ((0..part.len()).min_by(by_height), (0..part.len()).max_by(by_height));
+        let mut both: Vec<usize> = low.into_iter().chain(high).collect();
+        both.sort_unstable();
+        both.dedup();
+        both.into_iter().map(|i| part[i]).collect::<Vec<_>>()
+    };
+    parts(points, columns).flat_map(extremes).collect()
+}
+
+/// The lowest point of each of `columns` parts of the axis, and the ends.
+pub(super) fn lowest(points: &[Point], columns: usize) -> Vec<Point> {
+    let [first, inner @ .., last] = points else { return points.to_vec() };
+    if points.len() <= columns {
+        return points.to_vec();
+    }
+    let low = |part: &[Point]| part.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
+    let inner = parts(inner, columns.saturating_sub(2).max(1)).filter_map(low);
+    std::iter::once(*first).chain(inner).chain([*last]).collect()
+}
+
+/// Cuts points into at most `columns` parts of as many points each.
+fn parts(points: &[Point], columns: usize) -> impl Iterator<Item = &[Point]> {
+    points.chunks(points.len().div_ceil(columns).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(heights: impl IntoIterator<Item = f64>) -> Vec<Point> {
+        heights.into_iter().enumerate().map(|(i, y)| (i as f64, y)).collect()
+    }
+
+    #[test]
+    fn a_straight_line_stays_where_it_is() {
+        let points = line((0..200).map(|i| 5.0 - f64::from(i) / 50.0));
+        for (smooth, point) in smoothed(&points, 200).iter().zip(&points) {
+            assert!((smooth.1 - point.1).abs() < 1e-9, "{smooth:?} {point:?}");
+        }
+    }
+
+    #[test]
+    fn noise_is_taken_away_and_the_first_loss_is_kept() {
+        let noise = |i: usize| if i.is_multiple_of(2) { 0.5 } else { -0.5 };
+        let points = line((0..1000).map(|i| 2.0 + noise(i)));
+        let smooth = smoothed(&points, 100);
+        assert_eq!((smooth.len(), smooth[0], smooth[99].0), (100, points[0], 999.0));
+        assert!(smooth[10..].iter().all(|point| (point.1 - 2.0).abs() < 0.05), "{smooth:?}");
+    }
+
+    #[test]
+    fn thinning_keeps_spikes_ends_and_the_best() {
+        let mut points = line((0..10_000).map(|_| 2.0));
+        (points[5003].1, points[7001].1) = (9.0, 1.0);
+        let thin = envelope(&points, 300);
+        assert!(thin.len() <= 600 && thin.contains(&points[5003]) && thin.contains(&points[7001]));
+        assert!(thin.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        let thin = lowest(&points, 50);
+        assert!(thin.len() <= 50 && thin.contains(&points[7001]));
+        assert_eq!((thin[0], *thin.last().unwrap()), (points[0], points[9999]));
+        assert_eq!(lowest(&points[..3], 2).len(), 3);
+    }
+
+    #[test]
+    fn what_is_not_finite_is_no_point() {
+        let losses = [2.0, f64::NAN, f64::INFINITY, 1e300, 1.0];
+        let record = |loss| Record { loss, val_loss: Some(loss), ..Record::default() };
+        let series = Series::of(&losses.map(record), Axis::Step, 100);
+        assert_eq!((series.training.len(), series.smoothed.len(), series.validation.len()), (2, 2, 2));
+        assert_eq!(Series::of(&[], Axis::Step, 100).heights(), None);
+        assert_eq!(Series::of(&[record(f64::NAN)], Axis::Step, 100).heights(), None);
+    }
+
+    #[test]
+    fn a_run_that_ran_away_does_not_squeeze_the_rest() {
+        let record = |(i, loss): (usize, f64)| Record { step: i as u64, loss, ..Record::default() };
+        let losses = (0..50).map(|_| 4.0).chain((0..50).map(|i| 10_f64.powi(i)));
+        let records: Vec<Record> = losses.enumerate().map(record).collect();
+        let (low, high) = Series::of(&records, Axis::Step, 100).heights().unwrap();
+        assert!(low == 1.0 && high == 8.0, "{low} {high}");
+    }
+}

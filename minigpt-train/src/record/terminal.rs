@@ -1,0 +1,234 @@
+//! The loss of one or several runs as text: a small picture for a terminal, of braille dots.
+
+use super::axis::Scale;
+use super::series::{Point, Series, ends};
+use super::{Axis, Record};
+
+/// Characters across and upward; each has 2 × 4 dots.
+const COLUMNS: usize = 66;
+const ROWS: usize = 15;
+/// The dots of a braille character, by row and column.
+const DOTS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
+/// Escape sequences of colours that can be read on light and dark terminals.
+const COLOURS: [&str; 6] = ["\x1b[34m", "\x1b[33m", "\x1b[32m", "\x1b[35m", "\x1b[31m", "\x1b[36m"];
+const PLAIN: &str = "\x1b[0m";
+
+/// Draws runs by their names: one run with its training and validation loss, several with one line each, of the
+/// validation loss if all have one, else of training. Without colours, the lines of several runs are letters.
+/// Nothing is drawn of runs without a loss.
+pub fn picture(runs: &[(String, Vec<Record>)], axis: Axis, colours: bool) -> String {
+    let series: Vec<Series> =
+        runs.iter().map(|(_, records)| Series::of(records, axis, 2 * COLUMNS)).collect();
+    let (what, lines) = match (runs, &series[..]) {
+        ([_], [series]) => ("loss", training_and_validation(series)),
+        _ => compared(runs, &series, colours),
+    };
+    let Some(ceiling) = series.iter().filter_map(Series::ceiling).reduce(f64::max) else {
+        return String::new();
+    };
+    let points = || lines.iter().flat_map(|line| line.points);
+    let Some((low, high)) = ends(points().map(|point| point.1.min(ceiling))) else { return String::new() };
+    let across = Scale::across(axis, points().map(|point| point.0).fold(0.0, f64::max));
+    let upward = Scale::upward(low, high);
+    let mut canvas = Canvas { cells: vec![Cell::default(); COLUMNS * ROWS] };
+    lines.iter().enumerate().for_each(|(i, line)| canvas.draw(i, line, &across, &upward));
+    let margin = 2 + upward.ticks.iter().map(|tick| tick.label.len()).max().unwrap_or(0);
+    let rows = canvas.rows(&upward, margin, colours);
+    format!("{:margin$} {what}{}\n{rows}{}", "", legend(&lines, colours), foot(&across, margin))
+}
+
+/// One line of the picture.
+struct Line<'a> {
+    name: &'a str,
+    points: &'a [Point],
+    /// What it is made of; `None` is dots.
+    mark: Option<char>,
+    /// Whether there is something between its points.
+    connected: bool,
+}
+
+fn training_and_validation(series: &Series) -> Vec<Line<'_>> {
+    let training = Line { name: "training", points: &series.smoothed, mark: None, connected: true };
+    let validation =
+        Line { name: "validation", points: &series.validation, mark: Some('o'), connected: false };
+    [training, validation].into_iter().filter(|line| !line.points.is_empty()).collect()
+}
+
+fn compared<'a>(
+    runs: &'a [(String, Vec<Record>)],
+    series: &'a [Series],
+    colours: bool,
+) -> (&'static str, Vec<Line<'a>>) {
+    let validated = series.iter().all(|series| series.validation.len() > 1);
+    let line = |((name, _), series): (&'a (String, _), &'a Series), letter| Line {
+        name,
+        points: if validated { &series.validation } else { &series.smoothed },
+        mark: (!colours).then_some(letter),
+        connected: true,
+    };
+    let lines = runs.iter().zip(series).zip(('a'..='z').cycle()).map(|(run, letter)| line(run, letter));
+    (if validated { "validation loss" } else { "training loss" }, lines.collect())
+}
+
+/// Each line's look and name.
+fn legend(lines: &[Line<'_>], colours: bool) -> String {
+    let entry = |(i, line): (usize, &Line<'_>)| {
+        let look = line.mark.map_or("⠒⠒".to_owned(), String::from);
+        format!("   {} {}", painted(&look, i, colours), line.name)
+    };
+    lines.iter().enumerate().map(entry).collect()
+}
+
+fn painted(text: &str, line: usize, colours: bool) -> String {
+    if colours { format!("{}{text}{PLAIN}", COLOURS[line % COLOURS.len()]) } else { text.to_owned() }
+}
+
+/// One character of the picture.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    dots: u8,
+    mark: Option<char>,
+    line: usize,
+}
+
+impl Cell {
+    fn shown(self) -> char {
+        match (self.mark, self.dots) {
+            (Some(mark), _) => mark,
+            (None, 0) => ' ',
+            (None, dots) => char::from_u32(0x2800 + u32::from(dots)).unwrap_or(' '),
+        }
+    }
+}
+
+/// Rows of characters, the highest first.
+struct Canvas {
+    cells: Vec<Cell>,
+}
+
+impl Canvas {
+    fn draw(&mut self, i: usize, line: &Line<'_>, across: &Scale, upward: &Scale) {
+        let dot = |&(x, y): &Point| {
+            let right = across.part(x) * (2 * COLUMNS - 1) as f64;
+            let down = (1.0 - upward.part(y).clamp(-1.0, 2.0)) * (4 * ROWS - 1) as f64;
+            (right, down)
+        };
+        line.points.iter().map(dot).for_each(|at| self.set(at, i, line.mark));
+        for pair in line.points.windows(2).filter(|_| line.connected) {
+            let (from, to) = (dot(&pair[0]), dot(&pair[1]));
+            let dots = (to.0 - from.0).abs().max((to.1 - from.1).abs()).ceil();
+            for j in 1..dots as usize {
+                let part = j as f64 / dots;
+                self.set((from.0 + part * (to.0 - from.0), from.1 + part * (to.1 - from.1)), i, line.mark);
+            }
+        }
+    }
+
+    /// Sets a dot, if it is in the picture.
+    fn set(&mut self, (right, down): (f64, f64), line: usize, mark: Option<char>) {
+        if !(-0.5..(4 * ROWS) as f64 - 0.5).contains(&down) {
+            return;
+        }
+        let (right, down) = (right.round() as usize, down.round() as usize);
+        let cell = &mut self.cells[down / 4 * COLUMNS + right / 2];
+        cell.dots |= DOTS[down % 4][right % 2];
+        cell.line = line;
+        cell.mark = mark.or(cell.mark);
+    }
+
+    /// All rows beside their axis.
+    fn rows(&self, upward: &Scale, margin: usize, colours: bool) -> String {
+        let row_of = |value: f64| ((1.0 - upward.part(value)) * (4 * ROWS - 1) as f64).round() as usize / 4;
+        let row = |(i, cells): (usize, &[Cell])| {
+            let tick = upward.ticks.iter().find(|tick| row_of(tick.at) == i);
+            let (label, axis) = tick.map_or(("", '│'), |tick| (&tick.label, '┤'));
+            let line = format!("{label:>margin$} {axis}{}", row_of_cells(cells, colours));
+            format!("{}\n", line.trim_end())
+        };
+        self.cells.chunks(COLUMNS).enumerate().map(row).collect()
+    }
+}
+
+/// Neighbours of one line are painted together.
+fn row_of_cells(cells: &[Cell], colours: bool) -> String {
+    let same = |a: &Cell, b: &Cell| a.line == b.line && (a.shown() == ' ') == (b.shown() == ' ');
+    let paint = |part: &[Cell]| {
+        let text: String = part.iter().map(|cell| cell.shown()).collect();
+        if text.trim().is_empty() { text } else { painted(&text, part[0].line, colours) }
+    };
+    cells.chunk_by(same).map(paint).collect()
+}
+
+/// The horizontal axis, its numbers, and what they count.
+fn foot(across: &Scale, margin: usize) -> String {
+    let mut axis: Vec<char> = "─".repeat(COLUMNS).chars().collect();
+    let mut labels = String::new();
+    for tick in &across.ticks {
+        let column =
+            ((across.part(tick.at) * (2 * COLUMNS - 1) as f64).round() as usize / 2).min(COLUMNS - 1);
+        let start = (column + 1).saturating_sub(tick.label.len().div_ceil(2));
+        if start >= labels.len() + usize::from(!labels.is_empty()) {
+            labels.push_str(&" ".repeat(start - labels.len()));
+            labels.push_str(&tick.label);
+            axis[column] = '┬';
+        }
+    }
+    let axis: String = axis.into_iter().collect();
+    let name = format!("{:>width$}", across.name, width = (COLUMNS + across.name.len()) / 2);
+    format!("{:margin$} └{axis}\n{:margin$}  {labels}\n{:margin$}  {name}\n", "", "", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(name: &str, validated: bool) -> (String, Vec<Record>) {
+        let record = |i: u64| Record {
+            step: 10 * i,
+            loss: 1.0 + 3.0 / (i as f64).sqrt(),
+            val_loss: (validated && i.is_multiple_of(20)).then_some(1.5 + 3.0 / (i as f64).sqrt()),
+            ..Record::default()
+        };
+        (name.to_owned(), (1..=100).map(record).collect())
+    }
+
+    fn no_wider_than_a_terminal(picture: &str) {
+        assert!(picture.lines().all(|line| line.chars().count() < 80), "{picture}");
+    }
+
+    #[test]
+    fn one_run_is_a_falling_line_with_validations() {
+        let picture = picture(&[run("a", true)], Axis::Step, false);
+        no_wider_than_a_terminal(&picture);
+        let rows: Vec<&str> = picture.lines().collect();
+        assert_eq!(rows.len(), 1 + ROWS + 3, "{picture}");
+        assert!(rows[0].contains("training") && rows[0].contains("o validation"));
+        assert!(rows[1].contains("4.0 ┤⢀"), "it starts at the top: {picture}");
+        assert_eq!(rows[1..=ROWS].concat().matches('o').count(), 5, "{picture}");
+        assert!(rows[ROWS + 1].contains('┬') && rows[ROWS + 2].contains("1,000"), "{picture}");
+    }
+
+    #[test]
+    fn runs_are_told_apart_by_letters_or_colours() {
+        let runs = [run("first", true), run("second", true)];
+        let plain = picture(&runs, Axis::Step, false);
+        no_wider_than_a_terminal(&plain);
+        assert!(plain.contains("validation loss   a first   b second") && !plain.contains('\x1b'), "{plain}");
+        let painted = picture(&runs, Axis::Step, true);
+        assert!(painted.contains("\x1b[33m⠒⠒\x1b[0m second"), "{painted}");
+        let mixed = [run("first", true), run("second", false)];
+        assert!(picture(&mixed, Axis::Step, false).contains("training loss   a first"));
+    }
+
+    #[test]
+    fn next_to_nothing_does_not_break_it() {
+        let one = |loss| ("run".to_owned(), vec![Record { step: 1, loss, ..Record::default() }]);
+        assert_eq!(picture(&[], Axis::Step, false), "");
+        assert_eq!(picture(&[one(f64::NAN)], Axis::Step, false), "");
+        assert!(picture(&[one(2.0)], Axis::Step, false).contains("training"));
+        assert!(
+            picture(&[one(2.0), one(f64::NAN), ("empty".to_owned(), vec![])], Axis::Time, true)
+                .contains("run")
+        );
+    }
+}

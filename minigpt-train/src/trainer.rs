@@ -1,0 +1,409 @@
+//! The loop: batches in, better weights out, and events for whoever watches.
+
+use crate::checkpoint::{self, Best, Checkpoint, State};
+use crate::config::TrainConfig;
+use crate::error::{Error, Result};
+use crate::gradients::Gradients;
+use crate::optimizer::Optimizer;
+use crate::record::Record;
+use crate::recorder::Recorder;
+use crate::run_folder::RunFolder;
+use candle_core::Tensor;
+use minigpt_data::{Batch, Dataset, Loader, Position};
+use minigpt_model::{Device, Gpt, Loss, Parameter, Pass, ops};
+use minigpt_tokenizer::Tokenizer;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// What a run is trained on.
+pub struct TrainingData {
+    /// Batches to learn from.
+    pub train: Loader<Box<dyn Dataset>>,
+    /// Batches to judge by.
+    pub val: Option<Loader<Box<dyn Dataset>>>,
+    /// What made the ids; goes into every model folder.
+    pub tokenizer: Option<Tokenizer>,
+}
+
+/// What happens in a run.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// Training begins, or goes on.
+    Started {
+        /// Steps made before.
+        step: u64,
+        /// Steps to make in all.
+        steps: u64,
+        /// Micro-batches in one pass over the data.
+        batches_per_epoch: u64,
+    },
+    /// A step was made.
+    Step {
+        /// What it was like.
+        record: &'a Record,
+        /// Whether it goes into the log.
+        logged: bool,
+    },
+    /// A text that the model wrote.
+    Sample {
+        /// After which step.
+        step: u64,
+        /// The text.
+        text: &'a str,
+    },
+    /// A model folder was written.
+    Saved {
+        /// After which step.
+        step: u64,
+        /// Where it is.
+        path: PathBuf,
+    },
+}
+
+/// Whoever watches a run.
+pub trait Observer {
+    /// Something happened.
+    fn event(&mut self, event: Event);
+
+    /// A text by the model, to see how far it is; none by default.
+    fn sample(&mut self, _gpt: &Gpt, _step: u64) -> Option<String> {
+        None
+    }
+}
+
+/// Nobody watches.
+impl Observer for () {
+    fn event(&mut self, _event: Event) {}
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// All steps were made.
+    Finished,
+    /// The validation loss got no better for too long.
+    Patience,
+    /// The time was up.
+    TimeLimit,
+    /// Somebody asked it to stop.
+    Stopped,
+}
+
+/// How a run went.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// Why it ended.
+    pub ended: Ended,
+    /// Steps made in all.
+    pub step: u64,
+    /// The last step's record.
+    pub last: Option<Record>,
+    /// The best validation.
+    pub best: Option<Best>,
+    /// Targets learned from.
+    pub tokens: u64,
+    /// Seconds of training.
+    pub seconds: f64,
+    /// The model folder to use: `best` where there was a validation, otherwise `last`.
+    pub model: PathBuf,
+}
+
+/// A run: a model, its data, its optimiser, and the folder where it leaves everything.
+pub struct Trainer {
+    gpt: Gpt,
+    parameters: Vec<Parameter>,
+    optimizer: Optimizer,
+    data: TrainingData,
+    config: TrainConfig,
+    steps: u64,
+    state: State,
+    run: RunFolder,
+    recorder: Recorder,
+    /// The step of the checkpoint in `last`.
+    saved: u64,
+    began: Instant,
+    seconds_before: f64,
+}
+
+impl Trainer {
+    /// A new run in an empty folder.
+    pub fn new(gpt: Gpt, data: TrainingData, config: TrainConfig, run: RunFolder) -> Result<Self> {
+        let state = State {
+            step: 0,
+            tokens: 0,
+            seconds: 0.0,
+            position: Position::default(),
+            best: None,
+            without_progress: 0,
+            data: data.train.dataset().fingerprint(),
+            tokenizer: data.tokenizer.as_ref().map(Tokenizer::fingerprint),
+            train: config.clone(),
+        };
+        if checkpoint::exists(&run.join("last")) {
+            return Err(Error::Checkpoint(format!(
+                "{}: there is a run in this folder; resume it, or choose another folder",
+                run.path().display()
+            )));
+        }
+        let recorder = Recorder::new(&run, 0)?;
+        Self::build(gpt.into_trainable()?, data, config, run, state, recorder)
+    }
+
+    /// Goes on with the run in a folder. Everything but the number of steps, the log and the schedule of evaluations
+    /// must be as it was.
+    pub fn resume(
+        mut data: TrainingData,
+        config: TrainConfig,
+        run: RunFolder,
+        device: &Device,
+    ) -> Result<Self> {
+        let Checkpoint { gpt, state, optimizer } = checkpoint::load(&run.join("last"), device)?;
+        same("data set", &state.data, &data.train.dataset().fingerprint())?;
+        let tokenizer = data.tokenizer.as_ref().map(Tokenizer::fingerprint);
+        let name = |tokenizer: &Option<String>| tokenizer.clone().unwrap_or_else(|| "none".to_owned());
+        same("tokenizer", &name(&state.tokenizer), &name(&tokenizer))?;
+        data.train.seek(state.position)?;
+        let recorder = Recorder::new(&run, state.step)?;
+        let step = state.step;
+        let mut trainer = Self::build(gpt, data, config, run, state, recorder)?;
+        trainer.optimizer.restore(optimizer, step)?;
+        Ok(trainer)
+    }
+
+    fn build(
+        gpt: Gpt,
+        data: TrainingData,
+        config: TrainConfig,
+        run: RunFolder,
+        state: State,
+        recorder: Recorder,
+    ) -> Result<Self> {
+        config.validate()?;
+        let parameters = gpt.parameters();
+        let optimizer = Optimizer::new(&parameters, config.optimizer())?;
+        let accumulated = config.gradient_accumulation_steps as u64;
+        let steps = match config.epochs {
+            Some(epochs) => (epochs * data.train.batches_per_epoch()).div_ceil(accumulated),
+            None => config.max_iters,
+        };
+        let (saved, seconds_before) = (state.step, state.seconds);
+        let state = State { train: config.clone(), ..state };
+        let began = Instant::now();
+        Ok(Self {
+            gpt,
+            parameters,
+            optimizer,
+            data,
+            config,
+            steps,
+            state,
+            run,
+            recorder,
+            saved,
+            began,
+            seconds_before,
+        })
+    }
+
+    /// The model as it is now.
+    pub fn gpt(&self) -> &Gpt {
+        &self.gpt
+    }
+
+    /// Trains until the end, or until `stop` is set; then the step under way is finished and saved.
+    pub fn run(&mut self, observer: &mut dyn Observer, stop: &AtomicBool) -> Result<Report> {
+        self.began = Instant::now();
+        let (step, steps) = (self.state.step, self.steps);
+        observer.event(Event::Started {
+            step,
+            steps,
+            batches_per_epoch: self.data.train.batches_per_epoch(),
+        });
+        let schedule = self.config.schedule(self.steps);
+        let mut last = None;
+        let mut ended = self.ended(stop);
+        while ended.is_none() {
+            let rate = schedule.rate(self.state.step);
+            let mut record = self.step(rate)?;
+            let step = record.step;
+            let final_step = step == self.steps;
+            if due(step, self.config.eval_interval) || final_step {
+                record.val_loss = self.validate()?;
+                self.keep_best(record.val_loss, observer)?;
+            }
+            let logged =
+                due(step, self.config.log_interval) || record.val_loss.is_some() || final_step || step == 1;
+            if logged {
+                self.recorder.log(&record)?;
+            }
+            observer.event(Event::Step { record: &record, logged });
+            if due(step, self.config.sample_interval) {
+                self.sample(observer)?;
+            }
+            ended = self.ended(stop);
+            if ended.is_some() || self.save_due() {
+                self.save_last(observer)?;
+            }
+            last = Some(record);
+        }
+        let ended = ended.unwrap_or(Ended::Finished);
+        self.recorder.draw()?;
+        let model = self.run.join(if self.state.best.is_some() { "best" } else { "last" });
+        let State { step, best, tokens, .. } = self.state;
+        Ok(Report { ended, step, last, best, tokens, seconds: self.seconds(), model })
+    }
+
+    /// One step: the gradients of all micro-batches, and a move along their mean over tokens.
+    fn step(&mut self, rate: f64) -> Result<Record> {
+        let begun = Instant::now();
+        let (mut sum, mut tokens, mut gradients) = (0f64, 0, None);
+        for micro in 0..self.config.gradient_accumulation_steps {
+            let batch = self.data.train.next_batch()?;
+            let key = ops::place(ops::place(self.config.seed, self.state.step), micro as u64);
+            let loss = loss(&self.gpt, &batch, Some(key))?;
+            sum += f64::from(loss.sum.to_scalar::<f32>()?);
+            tokens += loss.tokens;
+            let new = Gradients::of(&loss.sum, &self.parameters)?;
+            gradients = Some(match gradients {
+                None => new,
+                Some(all) => Gradients::sum(all, &new)?,
+            });
+        }
+        let step = self.state.step + 1;
+        let count = tokens.max(1) as f64;
+        let loss = sum / count;
+        let mut norm = f64::NAN;
+        if let Some(gradients) = gradients {
+            norm = gradients.norm()? / count;
+            finite(step, "loss", loss, norm)?;
+            finite(step, "gradient norm", norm, norm)?;
+            let clip = match self.config.grad_clip {
+                0.0 => 1.0,
+                max => Gradients::clip_factor(norm, max),
+            };
+            self.optimizer.step(&gradients, clip / count, rate)?;
+        }
+        self.state.step = step;
+        self.state.tokens += tokens as u64;
+        self.state.position = self.data.train.position();
+        Ok(Record {
+            step,
+            loss,
+            lr: rate,
+            grad_norm: norm,
+            tokens_per_second: tokens as f64 / begun.elapsed().as_secs_f64(),
+            tokens: self.state.tokens,
+            seconds: self.seconds(),
+            val_loss: None,
+        })
+    }
+
+    /// The mean loss over the validation batches, always the same ones.
+    fn validate(&mut self) -> Result<Option<f64>> {
+        let Some(val) = &mut self.data.val else { return Ok(None) };
+        let batches = match self.config.eval_iters {
+            0 => val.batches_per_epoch(),
+            n => n.min(val.batches_per_epoch()),
+        };
+        let (mut sum, mut tokens) = (0f64, 0usize);
+        for batch in 0..batches {
+            let loss = loss(&self.gpt, &val.batch(Position { epoch: 0, batch })?, None)?;
+            sum += f64::from(loss.sum.to_scalar::<f32>()?);
+            tokens += loss.tokens;
+        }
+        Ok((tokens > 0).then(|| sum / tokens as f64))
+    }
+
+    fn keep_best(&mut self, val_loss: Option<f64>, observer: &mut dyn Observer) -> Result<()> {
+        let Some(val_loss) = val_loss else { return Ok(()) };
+        if self.state.best.is_some_and(|best| best.val_loss <= val_loss) {
+            self.state.without_progress += 1;
+            return Ok(());
+        }
+        let step = self.state.step;
+        self.state.best = Some(Best { step, val_loss });
+        self.state.without_progress = 0;
+        checkpoint::save(&self.run, "best", &self.gpt, self.data.tokenizer.as_ref(), None)?;
+        observer.event(Event::Saved { step, path: self.run.join("best") });
+        Ok(())
+    }
+
+    fn save_due(&self) -> bool {
+        match self.config.save_interval {
+            0 => due(self.state.step, self.config.eval_interval),
+            interval => due(self.state.step, interval),
+        }
+    }
+
+    fn save_last(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        let step = self.state.step;
+        if self.saved == step {
+            return Ok(());
+        }
+        self.state.seconds = self.seconds();
+        self.recorder.draw()?;
+        let tokenizer = self.data.tokenizer.as_ref();
+        let resume = Some((&self.state, &self.optimizer));
+        checkpoint::save(&self.run, "last", &self.gpt, tokenizer, resume)?;
+        observer.event(Event::Saved { step, path: self.run.join("last") });
+        self.saved = step;
+        if self.config.keep_checkpoints > 0 {
+            checkpoint::save(&self.run, &format!("step-{step:08}"), &self.gpt, tokenizer, resume)?;
+            checkpoint::rotate(&self.run, self.config.keep_checkpoints)?;
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        let step = self.state.step;
+        if let Some(text) = observer.sample(&self.gpt, step) {
+            self.recorder.sample(step, &text)?;
+            observer.event(Event::Sample { step, text: &text });
+        }
+        Ok(())
+    }
+
+    fn ended(&self, stop: &AtomicBool) -> Option<Ended> {
+        let State { step, without_progress, .. } = self.state;
+        if step >= self.steps {
+            Some(Ended::Finished)
+        } else if self.config.patience > 0 && without_progress >= self.config.patience {
+            Some(Ended::Patience)
+        } else if stop.load(Ordering::Relaxed) {
+            Some(Ended::Stopped)
+        } else if self.config.max_minutes > 0.0 && self.seconds() >= 60.0 * self.config.max_minutes {
+            Some(Ended::TimeLimit)
+        } else {
+            None
+        }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.seconds_before + self.began.elapsed().as_secs_f64()
+    }
+}
+
+/// The loss of a batch; with a key, in training.
+fn loss(gpt: &Gpt, batch: &Batch, dropout: Option<u64>) -> Result<Loss> {
+    let shape = (batch.rows, batch.cols);
+    let ids = Tensor::from_slice(&batch.inputs, shape, gpt.device())?;
+    let targets = Tensor::from_slice(&batch.targets, shape, gpt.device())?;
+    // Padding stands at the end of a row, where no token that counts can see it: no mask is needed.
+    Ok(gpt.loss(&ids, &targets, Pass { dropout, ..Pass::default() })?)
+}
+
+fn due(step: u64, interval: u64) -> bool {
+    interval > 0 && step.is_multiple_of(interval)
+}
+
+fn finite(step: u64, what: &'static str, value: f64, grad_norm: f64) -> Result<()> {
+    if value.is_finite() { Ok(()) } else { Err(Error::Diverged { step, what, value, grad_norm }) }
+}
+
+fn same(what: &str, then: &str, now: &str) -> Result<()> {
+    if then == now {
+        return Ok(());
+    }
+    Err(Error::Checkpoint(format!("the run was begun with another {what} ({then}) than this one ({now})")))
+}

@@ -1,0 +1,110 @@
+//! A run's configuration: `[model]`, `[data]`, `[train]` and `[sample]`, from defaults, a preset, a file and `--set`,
+//! each overriding the one before.
+
+use crate::settings;
+use anyhow::{Context, Result, bail, ensure};
+use minigpt_data::{Kind, LossOn, Order};
+use minigpt_model::Config;
+use minigpt_train::TrainConfig;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use toml::{Table, Value};
+
+/// What to train on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DataConfig {
+    /// A text, a JSONL file, a prepared folder, or `builtin`.
+    pub path: String,
+    /// What it is read as; the path tells when absent.
+    pub kind: Option<Kind>,
+    /// `char`, `gpt2`, or a tokenizer's file; the data's own, or characters, when absent.
+    pub tokenizer: Option<String>,
+    /// The part kept for validation.
+    pub val_fraction: f64,
+    /// The longest question/answer example, in tokens.
+    pub max_length: usize,
+    /// Which tokens of an example are learned.
+    pub loss_on: LossOn,
+    /// In which order examples come: `random` windows for text, `shuffled` epochs for questions when absent.
+    pub order: Option<Order>,
+    /// Only so much of the data.
+    pub limit: Option<u64>,
+}
+
+impl Default for DataConfig {
+    fn default() -> Self {
+        Self {
+            path: String::new(),
+            kind: None,
+            tokenizer: None,
+            val_fraction: 0.1,
+            max_length: 128,
+            loss_on: LossOn::All,
+            order: None,
+            limit: None,
+        }
+    }
+}
+
+/// Everything about a run. Checked once, then never changed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunConfig {
+    /// The model's shape; its vocabulary comes from the data's tokenizer.
+    pub model: Config,
+    /// What to train on.
+    pub data: DataConfig,
+    /// How to train.
+    pub train: TrainConfig,
+}
+
+impl RunConfig {
+    /// Reads a file and applies changes such as `train.max_iters=100`.
+    pub fn read(path: &Path, changes: &[String]) -> Result<Self> {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("{}: can't be read", path.display()))?;
+        let table: Table = text
+            .parse()
+            .map_err(|e: toml::de::Error| anyhow::anyhow!("{}: {}", path.display(), e.message()))?;
+        Self::resolve(table, changes)
+            .with_context(|| format!("{}: not a usable configuration", path.display()))
+    }
+
+    fn resolve(mut table: Table, changes: &[String]) -> Result<Self> {
+        for change in changes {
+            let (key, value) = settings::split(change)?;
+            let Some((section, key)) = key.split_once('.') else {
+                bail!("--set {change}: name the section too, for example train.{key} or model.{key}");
+            };
+            let entry = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+            let Value::Table(entry) = entry else { bail!("{section} is not a section") };
+            entry.insert(key.to_owned(), value);
+        }
+        if let Some(section) = table.keys().find(|key| !["model", "data", "train"].contains(&key.as_str())) {
+            bail!("there is no section [{section}]; there are [model], [data] and [train]");
+        }
+        let mut section = |name: &str| match table.remove(name) {
+            None => Ok(Table::new()),
+            Some(Value::Table(section)) => Ok(section),
+            Some(_) => bail!("{name} is not a section"),
+        };
+        let config = Self {
+            model: model(section("model")?)?,
+            data: settings::parse_section("data", section("data")?, &DataConfig::default())?,
+            train: settings::parse_section("train", section("train")?, &TrainConfig::default())?,
+        };
+        ensure!(!config.data.path.is_empty(), "data.path is missing: what should it be trained on?");
+        config.train.validate()?;
+        Ok(config)
+    }
+}
+
+/// The model: its preset first, then what the section says.
+fn model(mut section: Table) -> Result<Config> {
+    let preset = match section.remove("preset") {
+        None => Config::default(),
+        Some(Value::String(name)) => Config::preset(&name)?,
+        Some(other) => bail!("model.preset = {other}: expected a name"),
+    };
+    section.into_iter().try_fold(preset, |config, (key, value)| settings::set(config, &key, value))
+}
