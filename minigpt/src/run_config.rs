@@ -108,3 +108,55 @@ fn model(mut section: Table) -> Result<Config> {
     };
     section.into_iter().try_fold(preset, |config, (key, value)| settings::set(config, &key, value))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, changes: &[&str]) -> Result<RunConfig> {
+        let changes: Vec<String> = changes.iter().map(|&change| change.to_owned()).collect();
+        RunConfig::resolve(text.parse().unwrap(), &changes)
+    }
+
+    #[test]
+    fn every_ready_configuration_is_valid() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs");
+        let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(files.len() >= 7, "{files:?}");
+        for file in files {
+            let config = RunConfig::read(&file, &[]).unwrap_or_else(|e| panic!("{}: {e:#}", file.display()));
+            config.model.validate().unwrap();
+        }
+    }
+
+    #[test]
+    fn defaults_are_overridden_by_the_preset_then_the_file_then_the_command_line() {
+        let text = "[model]\npreset = \"shakespeare-cpu\"\nn_layer = 3\n[data]\npath = \"a\"";
+        let config = read(text, &["model.n_head=2", "train.max_iters=7", "data.path=b.txt"]).unwrap();
+        assert_eq!((config.model.n_embd, config.model.n_layer, config.model.n_head), (128, 3, 2));
+        assert_eq!((config.train.max_iters, config.data.path.as_str()), (7, "b.txt"));
+        assert_eq!(config.train.batch_size, TrainConfig::default().batch_size);
+    }
+
+    #[test]
+    fn what_is_written_before_the_first_step_can_be_read_again() {
+        let text = "[model]\npreset = \"textbook\"\n[data]\npath = \"a\"\nlimit = 9";
+        let config = read(text, &[]).unwrap();
+        assert_eq!(read(&toml::to_string(&config).unwrap(), &[]).unwrap(), config);
+    }
+
+    #[test]
+    fn mistakes_name_the_section_and_the_nearest_key() {
+        let refused = |text, changes: &[&str]| format!("{:#}", read(text, changes).unwrap_err());
+        let data = "[data]\npath = \"a\"\n";
+        assert_eq!(
+            refused(&format!("{data}[train]\nmax_iter = 3"), &[]),
+            "there is no setting train.max_iter; did you mean train.max_iters?"
+        );
+        assert!(refused(&format!("{data}[training]"), &[]).contains("there is no section [training]"));
+        assert!(refused("", &[]).contains("data.path is missing"));
+        assert!(refused(data, &["max_iters=3"]).contains("name the section too"));
+        assert!(refused(data, &["train.max_iters=many"]).contains("train.max_iters = \"many\""));
+        assert!(refused(data, &["train.optimizer=sgd"]).contains("muon"));
+    }
+}
