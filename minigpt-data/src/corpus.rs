@@ -2,6 +2,7 @@
 //!
 //! | path | read as |
 //! |---|---|
+//! | `builtin` | the built-in questions and answers; those held out are for validation |
 //! | a folder with `train.bin` | prepared tokens, memory-mapped |
 //! | a file ending in `.jsonl`, `.ndjson` or `.json` | question/answer lines |
 //! | any other file or folder, `-` | plain text, tokenised in memory |
@@ -9,12 +10,14 @@
 //! Text is split as `prepare` splits it; lines as `split` with the same seed and ratio does.
 
 use crate::bad_lines::BadLines;
+use crate::builtin;
 use crate::error::{Error, Result};
 use crate::jsonl::JsonlFile;
 use crate::loader::Dataset;
 use crate::prepared::Prepared;
 use crate::qa_dataset::{QaDataset, QaOptions};
 use crate::qa_encoder::QaEncoder;
+use crate::record::Record;
 use crate::split::{Selection, count_lines};
 use crate::text_parts::{TextParts, count_text, train_characters};
 use crate::text_source::TextSource;
@@ -97,6 +100,9 @@ impl Corpus {
     /// # Errors
     /// Whatever is wrong with the data.
     pub fn open(path: &Path, options: &CorpusOptions) -> Result<Self> {
+        if path == Path::new(builtin::NAME) {
+            return built_in(options);
+        }
         let kind = options.kind.unwrap_or_else(|| Kind::of(path));
         match kind {
             Kind::Text if Prepared::is_at(path) => prepared(path, options),
@@ -104,6 +110,18 @@ impl Corpus {
             Kind::Qa => lines(path, options),
         }
     }
+}
+
+fn built_in(options: &CorpusOptions) -> Result<Corpus> {
+    let records = |pairs: Vec<builtin::Pair>| pairs.into_iter().map(Record::from).collect::<Vec<_>>();
+    let (train, val) = (records(builtin::train()), records(builtin::held_out()));
+    let choice = options.tokenizer.as_ref().unwrap_or(&TokenizerChoice::Char);
+    let tokenizer = choice.for_records(train.iter().chain(&val))?;
+    let dataset =
+        |records: &[Record]| QaDataset::from_records(records, &tokenizer, options.qa, options.limit);
+    let parts =
+        CorpusParts::Qa { train: dataset(&train)?, val: Some(dataset(&val)?), bad: BadLines::default() };
+    Ok(Corpus { tokenizer: Some(tokenizer), parts })
 }
 
 fn prepared(folder: &Path, options: &CorpusOptions) -> Result<Corpus> {
@@ -210,6 +228,15 @@ mod tests {
             };
             assert_eq!(parts(&straight), parts(&prepared));
         }
+    }
+
+    #[test]
+    fn the_built_in_set_brings_its_own_validation() {
+        let corpus = Corpus::open(Path::new("builtin"), &options()).unwrap();
+        let CorpusParts::Qa { train, val, .. } = corpus.parts else { panic!("these are questions") };
+        assert_eq!(train.examples() as usize, builtin::train().len());
+        assert_eq!(val.unwrap().examples() as usize, builtin::held_out().len());
+        assert_eq!(corpus.tokenizer.unwrap().special_id("<sep>"), Some(2));
     }
 
     #[test]

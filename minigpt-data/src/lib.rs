@@ -30,6 +30,7 @@
 
 mod bad_lines;
 mod batch;
+pub mod builtin;
 mod catalogue;
 mod corpus;
 mod download;

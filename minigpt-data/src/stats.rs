@@ -1,6 +1,7 @@
 //! What a data set is like: how much, how long, how well the vocabulary fits.
 
 use crate::bad_lines::BadLines;
+use crate::builtin;
 use crate::corpus::Kind;
 use crate::error::{Error, Result};
 use crate::jsonl::JsonlFile;
@@ -94,6 +95,12 @@ pub struct TokenStats {
 /// Whatever is wrong with the data.
 pub fn stats(path: &Path, tokenizer: Option<&TokenizerChoice>, limit: Option<u64>) -> Result<Stats> {
     let choice = tokenizer.unwrap_or(&TokenizerChoice::Char);
+    if path == Path::new(builtin::NAME) {
+        let pairs = builtin::train().into_iter().chain(builtin::held_out());
+        let limit = limit.map_or(usize::MAX, |limit| limit as usize);
+        let records: Vec<Record> = pairs.take(limit).map(Record::from).collect();
+        return record_stats(builtin::NAME, &records, choice).map(Stats::Qa);
+    }
     match Kind::of(path) {
         Kind::Text if Prepared::is_at(path) => token_stats(path, tokenizer, limit).map(Stats::Tokens),
         Kind::Text => text_stats(path, choice, limit).map(Stats::Text),

@@ -47,3 +47,59 @@ fn orthogonal(x: &Tensor) -> Result<Tensor> {
     }
     Ok(x)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candle_core::{Device, IndexOp};
+
+    fn numbers(rows: usize, columns: usize) -> Tensor {
+        let data: Vec<f32> = (0..rows * columns).map(|i| ((i * i + 3 * i) as f32 * 0.37).sin()).collect();
+        Tensor::from_vec(data, (rows, columns), &Device::Cpu).unwrap()
+    }
+
+    /// How long the rows of a matrix are, and how much they lean on each other.
+    fn gram(x: &Tensor) -> (Vec<f32>, f32) {
+        let gram = x.matmul(&x.t().unwrap()).unwrap();
+        let n = gram.dim(0).unwrap();
+        let at = |i: usize, j: usize| gram.i((i, j)).unwrap().to_scalar::<f32>().unwrap();
+        let off = (0..n).flat_map(|i| (0..i).map(move |j| (i, j))).fold(0f32, |m, (i, j)| m.max(at(i, j).abs()));
+        ((0..n).map(|i| at(i, i)).collect(), off)
+    }
+
+    #[test]
+    fn rows_become_orthogonal_and_about_as_long_as_each_other() {
+        for (rows, columns) in [(8, 24), (8, 8), (5, 50)] {
+            let (lengths, leaning) = gram(&orthogonal(&numbers(rows, columns)).unwrap());
+            assert!(lengths.iter().all(|length| (0.4..1.5).contains(length)), "{lengths:?}");
+            assert!(leaning < 0.4, "{leaning}");
+        }
+        let tall = orthogonal(&numbers(24, 8)).unwrap();
+        assert_eq!(tall.dims(), [24, 8]);
+        assert!(gram(&tall.t().unwrap().contiguous().unwrap()).1 < 0.4);
+    }
+
+    #[test]
+    fn the_size_of_the_gradient_does_not_matter_and_its_direction_does() {
+        let (gradient, zeros) = (numbers(6, 10), numbers(6, 10).zeros_like().unwrap());
+        let step = |scale: f64| update(&(&gradient * scale).unwrap(), &zeros).unwrap().0;
+        let difference = |a: &Tensor, b: &Tensor| {
+            (a - b).unwrap().abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap()
+        };
+        assert!(difference(&step(1.0), &step(1000.0)) < 1e-3);
+        assert!(difference(&step(1.0), &step(-1.0).neg().unwrap()) < 1e-5);
+    }
+
+    #[test]
+    fn a_joint_projection_is_turned_part_by_part() {
+        let gradient = numbers(4, 12);
+        let zeros = gradient.zeros_like().unwrap();
+        let (whole, _) = update(&gradient, &zeros).unwrap();
+        for i in 0..3 {
+            let part = |x: &Tensor| x.narrow(1, 4 * i, 4).unwrap().contiguous().unwrap();
+            let (alone, _) = update(&part(&gradient), &part(&zeros)).unwrap();
+            let difference = (part(&whole) - alone).unwrap().abs().unwrap().max_all().unwrap();
+            assert!(difference.to_scalar::<f32>().unwrap() < 1e-5);
+        }
+    }
+}

@@ -171,8 +171,7 @@ fn fine_tuning_starts_from_a_models_weights_and_tokenizer() {
 fn what_can_not_be_is_refused_in_words() {
     let place = Place::new();
     place.trained("run", &["--quiet", "--set", "train.max_iters=3"]);
-    fs::write(place.path("other.txt"), "the dog sat by the cat. ".repeat(50))
-        .unwrap();
+    fs::write(place.path("other.txt"), "the dog sat by the cat. ".repeat(50)).unwrap();
     let other = format!("data.path={}", place.path("other.txt").display());
     let cases: [(&str, &[&str], &str); 8] = [
         ("run", &[], "there is a run in this folder"),

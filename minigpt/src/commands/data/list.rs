@@ -1,10 +1,10 @@
 //! `minigpt data list`: what there is to learn from.
 
 use crate::output;
-use crate::table::{Table, bytes};
+use crate::table::{Table, bytes, count, counted};
 use anyhow::Result;
 use clap::Args;
-use minigpt_data::{PUBLIC_SETS, PublicSet};
+use minigpt_data::{PUBLIC_SETS, PublicSet, builtin};
 use serde::Serialize;
 
 #[derive(Args)]
@@ -15,14 +15,39 @@ pub(super) struct ListArgs {
 }
 
 #[derive(Serialize)]
+struct BuiltIn {
+    name: &'static str,
+    facts: usize,
+    train: usize,
+    held_out: usize,
+}
+
+impl BuiltIn {
+    fn measure() -> Self {
+        let (train, held_out) = (builtin::train().len(), builtin::held_out().len());
+        BuiltIn { name: builtin::NAME, facts: builtin::facts(), train, held_out }
+    }
+}
+
+#[derive(Serialize)]
 struct Answer {
+    builtin: BuiltIn,
     public: &'static [PublicSet],
 }
 
 pub(super) fn run(args: &ListArgs) -> Result<()> {
+    let builtin = BuiltIn::measure();
     if args.json {
-        return output::json(&Answer { public: PUBLIC_SETS });
+        return output::json(&Answer { builtin, public: PUBLIC_SETS });
     }
+    let BuiltIn { name, facts, train, held_out } = builtin;
+    output::text(&format!(
+        "Built in, by the name `{name}`: {} and answers in Chinese and English about {}, {} more held out for \
+         scoring\n\n",
+        counted(train as u64, "question"),
+        counted(facts as u64, "fact"),
+        count(held_out as u64)
+    ))?;
     let mut table = Table::new(&[2]);
     table.row(["name", "language", "size", "checked", "licence", "what"]);
     for set in PUBLIC_SETS {

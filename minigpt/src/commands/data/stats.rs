@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct StatsArgs {
-    /// Question/answer lines (.jsonl), text (a file, a folder, - for standard input), or a prepared folder.
+    /// `builtin`, question/answer lines (.jsonl), text (a file, a folder, - for standard input), or a prepared folder.
     #[arg(value_name = "FILE|FOLDER|-")]
     file: PathBuf,
     /// `char`: the characters of the data; `gpt2`; or a tokenizer.json, a vocabulary file, or a folder with one.
