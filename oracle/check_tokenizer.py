@@ -28,7 +28,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer
 
 END = "<|endoftext|>"
-SPECIALS = ["<pad>", "<unk>", "<sep>"]
+SPECIALS = ["<pad>", "<unk>", "<sep>", END]
 
 
 class Report:
@@ -205,7 +205,7 @@ def opened_by_others(folder, options):
         ids = our_ids(text, "--special", *options)
         ours, theirs = our_text(ids, *options), auto.decode(ids, clean_up_tokenization_spaces=False)
         assert ours == theirs, f"decoded otherwise: {ascii(ours[:80])}, not {ascii(theirs[:80])}"
-    for role, token in (("pad", "<pad>"), ("unk", "<unk>"), ("sep", "<sep>")):
+    for role, token in (("pad", "<pad>"), ("unk", "<unk>"), ("sep", "<sep>"), ("bos", END), ("eos", END)):
         assert getattr(auto, f"{role}_token_id") == our_ids(token, "--special", *options)[0], f"{token} has no role"
 
 

@@ -3,6 +3,8 @@
 use crate::error::{Error, Result};
 use crate::files;
 use crate::special::{self, Specials};
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
 use std::path::Path;
 
 /// The special token that stands for characters outside the vocabulary, where there is one.
@@ -24,7 +26,7 @@ pub struct CharTokenizer {
 #[derive(Debug, Clone)]
 pub struct CharBuilder {
     specials: Vec<String>,
-    /// One bit a code point: a text has many characters, few of them new.
+    /// A bit for each code point.
     seen: Vec<u64>,
 }
 
@@ -32,7 +34,7 @@ impl CharBuilder {
     /// Starts a vocabulary whose first ids are these special tokens.
     pub fn new(special: &[&str]) -> Self {
         let specials = special.iter().map(|&name| name.to_owned()).collect();
-        Self { specials, seen: vec![0; (char::MAX as usize + 1) / 64] }
+        Self { specials, seen: vec![0; 0x11_0000 / 64] }
     }
 
     /// Adds the characters of one piece of text.
@@ -42,11 +44,11 @@ impl CharBuilder {
 
     /// The vocabulary: special tokens, then the characters in code-point order.
     pub fn finish(self) -> Result<CharTokenizer> {
-        let seen =
+        let has =
             |&character: &char| self.seen[character as usize / 64] >> (character as usize % 64) & 1 == 1;
-        let characters = ('\0'..=char::MAX).filter(seen).map(String::from);
-        let names = self.specials.iter().cloned().chain(characters).collect();
-        CharTokenizer::from_tokens(names, &self.specials)
+        let characters = ('\0'..=char::MAX).filter(has).map(String::from);
+        let tokens = self.specials.iter().cloned().chain(characters).collect();
+        CharTokenizer::from_tokens(tokens, &self.specials)
     }
 
     fn insert(&mut self, character: char) {
@@ -65,6 +67,7 @@ impl CharTokenizer {
     /// A vocabulary whose ids are the positions in `tokens`; those in `specials` are names, the rest characters.
     pub(crate) fn from_tokens(tokens: Vec<String>, specials: &[String]) -> Result<Self> {
         special::check_names(specials.iter().map(String::as_str))?;
+        let specials: HashSet<&str, RandomState> = specials.iter().map(String::as_str).collect();
         let mut table = Table::default();
         let mut named = Vec::new();
         for (token, id) in tokens.iter().zip(0..) {
@@ -74,7 +77,7 @@ impl CharTokenizer {
                 (Some(_), None) => {
                     return Err(Error::Invalid(format!("the character {token:?} is given twice")));
                 }
-                _ if specials.contains(token) => named.push((token.clone(), id)),
+                _ if specials.contains(token.as_str()) => named.push((token.clone(), id)),
                 _ => {
                     return Err(Error::Invalid(format!(
                         "the token {token:?} (id {id}) is not one character"

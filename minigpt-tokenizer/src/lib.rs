@@ -1,4 +1,21 @@
 //! Text to token ids and back: characters, byte-level BPE, vocabulary files, streaming decode.
+//!
+//! ```
+//! use minigpt_tokenizer::{CharTokenizer, Tokenizer};
+//!
+//! let gpt2 = Tokenizer::gpt2();
+//! assert_eq!(gpt2.encode("Hello, world!")?, [15496, 11, 995, 0]);
+//! assert_eq!(gpt2.decode(&[15496, 11, 995, 0])?, "Hello, world!");
+//!
+//! let characters = Tokenizer::Char(CharTokenizer::from_text(&["<pad>", "<unk>"], "你好".chars())?);
+//! assert_eq!(characters.encode("你好吗")?, [2, 3, 1]);
+//! # Ok::<(), minigpt_tokenizer::Error>(())
+//! ```
+//!
+//! In reading order: `characters`, the simplest tokenizer; then byte-level BPE as a pipeline, `pretokenize` (text to
+//! pieces), `merges` (a piece to tokens), `bpe` (both together), `gpt2` (the built-in vocabulary) and `train` (a new
+//! one); `stream`, the same for text and ids that arrive in parts; `files`, tokenizers on disk; and `tokenizer`, one
+//! name for all of it.
 
 mod bpe;
 mod byte_level;

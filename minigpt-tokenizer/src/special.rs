@@ -4,6 +4,8 @@
 
 use crate::error::{Error, Result};
 use aho_corasick::{AhoCorasick, MatchKind};
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
 
 /// The special tokens of one tokenizer.
 #[derive(Debug, Clone)]
@@ -61,16 +63,29 @@ impl Specials {
     }
 }
 
+/// More special tokens, or longer ones, than any model has: such a file is broken or hostile.
+const MOST: usize = 10_000;
+const LONGEST: usize = 1000;
+
 /// Special tokens have distinct names of two characters or more, so that none can be mistaken for a character.
 pub(crate) fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
-    let mut seen = hashbrown::HashSet::<&str, foldhash::fast::RandomState>::default();
+    let mut seen = HashSet::<&str, RandomState>::default();
     for name in names {
         if name.chars().nth(1).is_none() {
             let what = format!("the special token {name:?} is too short: two characters at least");
             return Err(Error::Invalid(what));
         }
+        if name.len() > LONGEST {
+            let start: String = name.chars().take(20).collect();
+            return Err(Error::Invalid(format!(
+                "the special token {start:?}… has more than {LONGEST} bytes"
+            )));
+        }
         if !seen.insert(name) {
             return Err(Error::Invalid(format!("the special token {name:?} is given twice")));
+        }
+        if seen.len() > MOST {
+            return Err(Error::Invalid(format!("there are more than {MOST} special tokens")));
         }
     }
     Ok(())
@@ -111,5 +126,6 @@ mod tests {
         assert!(specials(&["<a>", "<a>"]).unwrap_err().to_string().contains("given twice"));
         assert!(specials(&["中"]).unwrap_err().to_string().contains("two characters"));
         assert!(specials(&[""]).is_err());
+        assert!(specials(&[&"<".repeat(2000)]).unwrap_err().to_string().contains("more than 1000 bytes"));
     }
 }

@@ -149,4 +149,16 @@ mod tests {
         assert_eq!(gpt2.decode(&[19526, 254, 25001, 121, 50256]).unwrap(), "你好<|endoftext|>");
         assert_eq!(gpt2.token(19526).unwrap(), "\\xE4\\xBD");
     }
+    #[test]
+    fn positions_of_errors_count_special_tokens_too() {
+        let tokenizer = Tokenizer::Char(CharTokenizer::from_text(&["<sep>"], "你好".chars()).unwrap());
+        let error = tokenizer.encode_with_special("你<sep>好!").unwrap_err().to_string();
+        assert!(error.starts_with("character 8 of the text is '!'"), "{error}");
+    }
+
+    #[test]
+    fn a_special_token_is_found_by_its_name() {
+        assert_eq!(Tokenizer::gpt2().special_id(crate::END_OF_TEXT), Some(50_256));
+        assert_eq!(Tokenizer::gpt2().special_id("<sep>"), None);
+    }
 }

@@ -305,3 +305,24 @@ fn vocab_json_with_merges_txt_opens_and_knows_its_special_tokens() {
     let error = Tokenizer::open(folder.path()).unwrap_err().to_string();
     assert!(error.contains(r#"line 2 is no merge: "Ġa""#), "{error}");
 }
+
+#[test]
+fn equal_keys_anywhere_in_a_tokenizer_json_are_refused() {
+    let file = small_bpe().to_string();
+    for (from, to, expected) in [
+        (r#""a":0"#, r#""a":0,"a":0"#, r#"the key "a" comes twice"#),
+        (r#""type":"BPE""#, r#""type":"BPE","type":"BPE""#, "duplicate field `type`"),
+        (r#""type":"ByteLevel""#, r#""type":"ByteLevel","type":"Metaspace""#, "duplicate field `type`"),
+    ] {
+        assert!(file.contains(from), "{file}");
+        let error = open("tokenizer.json", &file.replacen(from, to, 1)).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_hostile_number_of_special_tokens_is_refused() {
+    let added: Vec<Value> = (0..20_000).map(|n| json!({"id": n + 3, "content": format!("<{n}>")})).collect();
+    let error = refusal(&with(small_bpe(), "/added_tokens", added.into()));
+    assert!(error.contains("more than 10000 special tokens"), "{error}");
+}
