@@ -63,7 +63,8 @@ mod tests {
         let gram = x.matmul(&x.t().unwrap()).unwrap();
         let n = gram.dim(0).unwrap();
         let at = |i: usize, j: usize| gram.i((i, j)).unwrap().to_scalar::<f32>().unwrap();
-        let off = (0..n).flat_map(|i| (0..i).map(move |j| (i, j))).fold(0f32, |m, (i, j)| m.max(at(i, j).abs()));
+        let off =
+            (0..n).flat_map(|i| (0..i).map(move |j| (i, j))).fold(0f32, |m, (i, j)| m.max(at(i, j).abs()));
         ((0..n).map(|i| at(i, i)).collect(), off)
     }
 

@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn mistakes_name_the_section_and_the_nearest_key() {
-        let refused = |text, changes: &[&str]| format!("{:#}", read(text, changes).unwrap_err());
+        let refused = |text: &str, changes: &[&str]| format!("{:#}", read(text, changes).unwrap_err());
         let data = "[data]\npath = \"a\"\n";
         assert_eq!(
             refused(&format!("{data}[train]\nmax_iter = 3"), &[]),

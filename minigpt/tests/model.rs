@@ -159,7 +159,7 @@ fn plan_reports_parameters_memory_and_arithmetic() {
 #[test]
 fn plan_shows_people_a_table() {
     let gpt3 = shown(&["plan", "--preset", "gpt3", "--flops-per-second", "1e15"]);
-    let parts = ["174,604,259,328", "attention", "AdamW's moments", "2.8 TB", "years", "activations"];
+    let parts = ["174,604,259,328", "attention", "AdamW's moments", "4.2 TB", "years", "activations"];
     assert_contains(&gpt3, &parts);
     let folder = fixture("textbook-learned");
     assert_contains(&shown(&["plan", "--model", &folder, "--flops-per-second", "1e12"]), &["output head"]);
