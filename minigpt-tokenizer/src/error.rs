@@ -1,5 +1,6 @@
 //! What can go wrong between text and ids, in words that say what, where, and what to do.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// A failure of this crate.
@@ -56,16 +57,8 @@ pub enum Error {
         /// The largest accepted.
         limit: u64,
     },
-    /// A file that is not the JSON it should be.
-    #[error("{} is not a tokenizer's JSON", path.display())]
-    Json {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong, and in which line and column.
-        source: serde_json::Error,
-    },
-    /// A file whose content contradicts itself.
-    #[error("{}: {what}", path.display())]
+    /// A file that is not what it should be, or contradicts itself.
+    #[error("{}: {}", path.display(), shortened(what))]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -73,7 +66,11 @@ pub enum Error {
         what: String,
     },
     /// A tokenizer of a kind that this crate does not have.
-    #[error("{}: {what}; only GPT-2's byte-level BPE and MiniGPT's character vocabularies are supported", path.display())]
+    #[error(
+        "{}: {}; only GPT-2's byte-level BPE and MiniGPT's character vocabularies are supported",
+        path.display(),
+        shortened(what)
+    )]
     Unsupported {
         /// The file.
         path: PathBuf,
@@ -98,5 +95,34 @@ impl Error {
     }
 }
 
+/// A message without its middle where that is very long: it may quote a token, and a token in a file may be anything.
+fn shortened(what: &str) -> Cow<'_, str> {
+    const START: usize = 400;
+    const END: usize = 100;
+    let count = what.chars().count();
+    if count <= START + END {
+        return what.into();
+    }
+    let start: String = what.chars().take(START).collect();
+    let end: String = what.chars().skip(count - END).collect();
+    format!("{start} […] {end}").into()
+}
+
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_quotes_a_whole_file_is_shortened() {
+        let error = Error::Malformed {
+            path: "v.json".into(),
+            what: format!("the token {} is wrong", "你".repeat(9999)),
+        };
+        let text = error.to_string();
+        assert!(text.starts_with("v.json: the token 你你") && text.ends_with("你 is wrong"), "{text}");
+        assert!(text.chars().count() < 600);
+    }
+}

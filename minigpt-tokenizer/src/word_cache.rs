@@ -61,3 +61,31 @@ fn append<T: Copy>(to: &mut Vec<T>, items: &[T]) -> (u32, u32) {
     to.extend_from_slice(items);
     (start, to.len() as u32)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_found_again_until_the_cache_starts_anew() {
+        let hasher = RandomState::default();
+        let mut cache = WordCache::default();
+        let word = |n: u32| format!("word number {n}").into_bytes();
+        for n in 0..500_000 {
+            cache.insert(hasher.hash_one(&word(n)[..]), &word(n), &[n, n + 1], &hasher);
+        }
+        assert!(cache.words.len() <= FULL);
+        for n in [0, 1, 499_999] {
+            let found = cache.get(hasher.hash_one(&word(n)[..]), &word(n));
+            assert_eq!(found, (n == 499_999).then_some(&[n, n + 1][..]));
+        }
+    }
+
+    #[test]
+    fn very_long_words_are_not_kept() {
+        let (hasher, mut cache) = (RandomState::default(), WordCache::default());
+        let word = [b'a'; LONGEST + 1];
+        cache.insert(hasher.hash_one(&word[..]), &word, &[1], &hasher);
+        assert_eq!(cache.get(hasher.hash_one(&word[..]), &word), None);
+    }
+}

@@ -1,7 +1,7 @@
 //! GPT-2's original pair of files: `vocab.json`, tokens with their ids, and `merges.txt`, a merge a line.
 
 use super::unique_map::UniqueMap;
-use super::{ids, read, spelt};
+use super::{ids, read, read_json, spelt};
 use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
 use std::collections::HashSet;
@@ -9,8 +9,7 @@ use std::path::Path;
 
 /// Opens both; `<names>` that no merge makes, such as `<|endoftext|>`, are special.
 pub(super) fn open(vocab_path: &Path, merges_path: &Path) -> Result<Tokenizer> {
-    let vocab: UniqueMap<u32> = serde_json::from_slice(&read(vocab_path)?)
-        .map_err(|source| Error::Json { path: vocab_path.to_owned(), source })?;
+    let vocab: UniqueMap<u32> = read_json(vocab_path)?;
     let tokens = ids::in_order(vocab_path, vocab.0)?;
     let merges = read_merges(merges_path)?;
     let made: HashSet<String> = merges.iter().map(|(left, right)| format!("{left}{right}")).collect();

@@ -16,6 +16,7 @@ pub(crate) use write::save;
 
 use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
+use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -46,6 +47,14 @@ fn open_folder(folder: &Path) -> Result<Tokenizer> {
         let what = "the folder holds neither tokenizer.json nor vocab.json with merges.txt";
         Err(Error::Malformed { path: folder.to_owned(), what: what.to_owned() })
     }
+}
+
+/// Reads a file that holds JSON of this form.
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    serde_json::from_slice(&read(path)?).map_err(|error| Error::Malformed {
+        path: path.to_owned(),
+        what: format!("not the JSON of a tokenizer: {error}"),
+    })
 }
 
 /// Reads a file of at most [`LIMIT`] bytes, without a byte-order mark.

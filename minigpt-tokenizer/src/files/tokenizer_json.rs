@@ -6,7 +6,7 @@
 
 use super::shapes::{Merge, Vocab};
 use super::unique_map::UniqueMap;
-use super::{ids, read, spelt, vocabulary};
+use super::{ids, read_json, spelt, vocabulary};
 use crate::bpe::BpeTokenizer;
 use crate::characters::{CharTokenizer, UNK};
 use crate::error::{Error, Result};
@@ -82,8 +82,7 @@ struct Model {
 
 /// Opens a `tokenizer.json`, or a vocabulary file, which its keys tell apart.
 pub(super) fn open(path: &Path) -> Result<Tokenizer> {
-    let mut file: TokenizerJson = serde_json::from_slice(&read(path)?)
-        .map_err(|source| Error::Json { path: path.to_owned(), source })?;
+    let mut file: TokenizerJson = read_json(path)?;
     if let Some(model) = file.model.take() {
         Reader { path, file }.tokenizer(model)
     } else if file.word2id.is_some() || file.id2word.is_some() {

@@ -19,36 +19,32 @@ pub(super) fn from_maps(
     let missing = |name| malformed(format!("a vocabulary file needs {name:?}, and this one has none"));
     let word2id = word2id.ok_or_else(|| missing("word2id"))?;
     let id2word = id2word.ok_or_else(|| missing("id2word"))?;
-    let tokens = ids::in_order(path, word2id.0)?;
-    let mut named = 0;
-    for (key, word) in &id2word.0 {
-        let id: u32 = key
-            .parse()
-            .ok()
-            .filter(|id: &u32| id.to_string() == *key)
-            .ok_or_else(|| malformed(format!("id2word: {key:?} is not an id")))?;
-        match tokens.get(id as usize) {
-            Some(token) if token == word => named += 1,
-            Some(token) => {
-                return Err(malformed(format!("id {id} is {token:?} in word2id and {word:?} in id2word")));
-            }
-            None => return Err(malformed(format!("id2word has {word:?} with id {id}, which word2id lacks"))),
-        }
-    }
-    if named < tokens.len() {
-        let known: std::collections::HashSet<&str> = id2word.0.iter().map(|(key, _)| key.as_str()).collect();
-        let id = (0..tokens.len()).find(|id| !known.contains(id.to_string().as_str())).unwrap_or_default();
-        return Err(malformed(format!("word2id has {:?} with id {id}, which id2word lacks", tokens[id])));
-    }
-    let specials: Vec<String> = tokens.iter().filter(|token| is_special(token)).cloned().collect();
-    if let Some((id, word)) =
-        tokens.iter().enumerate().find(|(_, token)| !is_special(token) && !is_character(token))
-    {
-        let what =
-            format!("the word {word:?} (id {id}) is neither one character nor a special token such as <sep>");
+    let words = ids::in_order(path, word2id.0)?;
+    agree(&words, &id2word.0).map_err(malformed)?;
+    let (specials, others): (Vec<_>, Vec<_>) = words.iter().cloned().partition(|word| is_special(word));
+    if let Some(word) = others.iter().find(|word| !is_character(word)) {
+        let what = format!("the word {word:?} is neither one character nor a special token such as <sep>");
         return Err(malformed(what));
     }
-    CharTokenizer::from_tokens(tokens, &specials)
+    CharTokenizer::from_tokens(words, &specials).map_err(|error| malformed(error.to_string()))
+}
+
+/// Whether `id2word` has exactly these words, each with its place as its id.
+fn agree(words: &[String], id2word: &[(String, String)]) -> Result<(), String> {
+    let mut named = vec![false; words.len()];
+    for (key, word) in id2word {
+        let id = key.parse::<usize>().ok().filter(|id| id.to_string() == *key);
+        let id = id.ok_or_else(|| format!("id2word: {key:?} is not an id"))?;
+        match words.get(id) {
+            Some(other) if other == word => named[id] = true,
+            Some(other) => return Err(format!("id {id} is {other:?} in word2id and {word:?} in id2word")),
+            None => return Err(format!("id2word has {word:?} with id {id}, which word2id lacks")),
+        }
+    }
+    match named.iter().position(|named| !named) {
+        Some(id) => Err(format!("word2id has {:?} with id {id}, which id2word lacks", words[id])),
+        None => Ok(()),
+    }
 }
 
 fn is_character(token: &str) -> bool {

@@ -120,7 +120,8 @@ impl Learner {
         match self {
             Self::Char(builder) => Ok(Tokenizer::Char(builder.finish()?)),
             Self::Bpe(trainer) => {
-                let mut progress = Progress::of_steps("learning", args.vocab_size.unwrap_or_default() as u64);
+                let merges = args.vocab_size.unwrap_or_default().saturating_sub(256 + args.specials.len());
+                let mut progress = Progress::of_steps("learning", merges as u64);
                 let tokenizer = trainer.train(|_| progress.advance(1)).context("training failed")?;
                 progress.finish();
                 Ok(Tokenizer::Bpe(tokenizer))
