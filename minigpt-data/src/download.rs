@@ -4,13 +4,12 @@
 //! is right, the part is renamed to `FILE`, and the hash is recorded in `FILE.sha256` (as `sha256sum` writes it).
 
 use crate::catalogue::PublicSet;
+use crate::download_part::Part;
 use crate::error::{Error, Result};
 use crate::http::{Answer, Fault, client, failed, request};
-use crate::tokens::hex;
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use crate::recorded_hash::{hash, record, recorded};
+use serde::Serialize;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -135,9 +134,7 @@ fn finish(set: &PublicSet, mut part: Part, path: PathBuf) -> Result<Downloaded> 
         (None, None) => Checked::First,
     };
     part.finish(&path)?;
-    let line = format!("{sha256}  {}\n", set.file);
-    let record = record_path(&path);
-    fs::write(&record, line).map_err(|e| Error::io("write", &record, e))?;
+    record(&path, &sha256)?;
     Ok(Downloaded { path, bytes, sha256, checked, fetched: true })
 }
 
@@ -252,125 +249,5 @@ fn stale(part: &mut Part) -> Fault {
     match part.restart() {
         Ok(()) => Fault::Passing("the part from an earlier attempt is of another version".to_owned()),
         Err(error) => Fault::Final(error),
-    }
-}
-
-/// What a part is a part of.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Note {
-    url: String,
-    version: Option<String>,
-}
-
-/// The bytes that are here so far. Nothing is created before the first of them comes.
-#[derive(Debug)]
-struct Part {
-    path: PathBuf,
-    note_path: PathBuf,
-    note: Note,
-    file: Option<File>,
-    have: u64,
-}
-
-impl Part {
-    /// Finds an earlier part of the same address, or starts a new one.
-    fn find(target: &Path, url: &str) -> Result<Self> {
-        let path = with_suffix(target, ".part");
-        let note_path = with_suffix(target, ".part.json");
-        let note: Option<Note> =
-            fs::read(&note_path).ok().and_then(|json| serde_json::from_slice(&json).ok());
-        let mut part = Part { path, note_path, note: Note::default(), file: None, have: 0 };
-        match note {
-            Some(note) if note.url == url => {
-                part.note = note;
-                part.have = fs::metadata(&part.path).map_or(0, |about| about.len());
-            }
-            _ => part.restart()?,
-        }
-        url.clone_into(&mut part.note.url);
-        Ok(part)
-    }
-
-    /// Writes down what the bytes belong to, before any of them.
-    fn describe(&mut self, version: Option<String>) -> Result<()> {
-        if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
-        }
-        self.note.version = version;
-        let json =
-            serde_json::to_vec(&self.note).map_err(|e| Error::io("write", &self.note_path, e.into()))?;
-        fs::write(&self.note_path, json).map_err(|e| Error::io("write", &self.note_path, e))?;
-        let file = File::options().create(true).append(true).open(&self.path);
-        self.file = Some(file.map_err(|e| Error::io("write", &self.path, e))?);
-        Ok(())
-    }
-
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        if let Some(file) = &mut self.file {
-            file.write_all(bytes).map_err(|e| Error::io("write", &self.path, e))?;
-        }
-        self.have += bytes.len() as u64;
-        Ok(())
-    }
-
-    /// Throws away what is here.
-    fn restart(&mut self) -> Result<()> {
-        self.file = None;
-        self.have = 0;
-        self.note.version = None;
-        remove(&self.path)?;
-        remove(&self.note_path)
-    }
-
-    /// Gives the part its name.
-    fn finish(&self, path: &Path) -> Result<()> {
-        let failed = |e| Error::io("write", path, e);
-        if let Some(file) = &self.file {
-            file.sync_all().map_err(failed)?;
-        }
-        fs::rename(&self.path, path).map_err(failed)?;
-        remove(&self.note_path)
-    }
-}
-
-fn remove(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
-        _ => Ok(()),
-    }
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
-fn record_path(path: &Path) -> PathBuf {
-    with_suffix(path, ".sha256")
-}
-
-/// The hash that an earlier download recorded.
-fn recorded(path: &Path) -> Option<String> {
-    let line = fs::read_to_string(record_path(path)).ok()?;
-    line.split_whitespace().next().map(str::to_owned)
-}
-
-/// SHA-256 and length of a file.
-fn hash(path: &Path) -> Result<(String, u64)> {
-    let mut file = File::open(path).map_err(|e| Error::io("read", path, e))?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 18];
-    let mut bytes = 0;
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok((hex(&hash.finalize()), bytes)),
-            Ok(n) => {
-                hash.update(&buffer[..n]);
-                bytes += n as u64;
-            }
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(Error::io("read", path, e)),
-        }
     }
 }
