@@ -50,13 +50,16 @@ impl Dialogue {
         text.trim().split("\n\n").map(read).collect()
     }
 
-    /// Both languages, each question as it is written and as people type it in a hurry.
+    /// Both languages. What has an answer is asked as it is written and as people type it in a hurry, the rest once.
     pub(super) fn groups(&self) -> Vec<Group> {
         let fact = format!("dialogue: {} | {}", self.en.questions.join(" "), self.zh.questions.join(" "));
         let group = |language, talk: &Talk| Group {
             fact: fact.clone(),
             language,
-            questions: talk.typed_both_ways(language),
+            questions: match self.kind {
+                Kind::Known => talk.typed_both_ways(language),
+                Kind::Unknown | Kind::Unseen => talk.typed_in_turn(language),
+            },
             answer: talk.answer.into(),
             kind: self.kind,
         };
@@ -81,6 +84,15 @@ impl Talk {
             }
         }
         questions
+    }
+
+    fn typed_in_turn(&self, language: Language) -> Vec<Question> {
+        let typed = |(written, turn): (&&str, u64)| Question {
+            text: typing::in_turn(written, language, turn),
+            phrasing: "unanswerable".into(),
+            may_be_held_out: false,
+        };
+        self.questions.iter().zip(0..).map(typed).collect()
     }
 }
 

@@ -15,6 +15,7 @@ pub(super) struct Group {
 pub(super) struct Question {
     pub text: String,
     /// What makes this a phrasing that other facts share: its template, or for a dialogue how it was typed.
+    #[cfg_attr(not(test), expect(dead_code, reason = "only the tests look at it"))]
     pub phrasing: String,
     /// Whether training without it still shows this fact and this phrasing.
     pub may_be_held_out: bool,

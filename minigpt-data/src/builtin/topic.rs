@@ -58,7 +58,7 @@ impl Topic {
         let hash = stable_hash(&[&fact]);
         let (kind, phrasings) = match hash % UNSEEN_ONE_IN {
             0 => (Kind::Unseen, 2),
-            1 | 2 => (Kind::Unknown, 4),
+            1 => (Kind::Unknown, 4),
             _ => (Kind::Unknown, 2),
         };
         let group = |language: Language, wording: &Wording| {

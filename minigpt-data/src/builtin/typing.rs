@@ -28,8 +28,8 @@ impl Language {
 /// and a phrasing used for several facts, is seen in all of them.
 pub(super) fn in_turn(question: &str, language: Language, turn: u64) -> String {
     match turn % 5 {
-        0 | 1 => question.into(),
-        2 | 3 => hurried(question, language),
+        0 | 2 => question.into(),
+        1 | 3 => hurried(question, language),
         _ => relaxed(question, language),
     }
 }
@@ -43,11 +43,11 @@ pub(super) fn hurried(question: &str, language: Language) -> String {
     }
 }
 
-/// English without capital letters; Chinese with the half-width question mark of an English keyboard.
+/// English without capital letters; Chinese with the half-width mark of an English keyboard.
 fn relaxed(question: &str, language: Language) -> String {
     match language {
         Language::English => question.to_lowercase(),
-        Language::Chinese => question.replace('？', "?"),
+        Language::Chinese => question.replace('？', "?").replace('！', "!"),
     }
 }
 
@@ -60,9 +60,9 @@ mod tests {
         let typed =
             |question, language| (0..5).map(|turn| in_turn(question, language, turn)).collect::<Vec<_>>();
         let (proper, hurried, relaxed) = ("Where is Peru?", "where is peru", "where is peru?");
-        assert_eq!(typed(proper, Language::English), [proper, proper, hurried, hurried, relaxed]);
+        assert_eq!(typed(proper, Language::English), [proper, hurried, proper, hurried, relaxed]);
         let (proper, hurried, relaxed) = ("秘鲁在哪里？", "秘鲁在哪里", "秘鲁在哪里?");
-        assert_eq!(typed(proper, Language::Chinese), [proper, proper, hurried, hurried, relaxed]);
+        assert_eq!(typed(proper, Language::Chinese), [proper, hurried, proper, hurried, relaxed]);
     }
 
     #[test]

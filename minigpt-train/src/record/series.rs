@@ -78,10 +78,9 @@ fn fitted(points: &[Point], i: usize, around: usize) -> f64 {
     let beyond = (i - start + 1).max(end - i) as f64;
     let (mut w, mut wx, mut wxx, mut wy, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
     let (mut low, mut high) = (f64::MAX, f64::MIN);
-    for j in start..end {
+    for (j, &(_, y)) in points.iter().enumerate().take(end).skip(start) {
         let x = (j as f64 - i as f64) / beyond;
         let weight = (1.0 - x.abs().powi(3)).powi(3);
-        let y = points[j].1;
         (low, high) = (low.min(y), high.max(y));
         w += weight;
         wx += weight * x;

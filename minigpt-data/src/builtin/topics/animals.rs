@@ -1,4 +1,4 @@
-//! Animals: what they eat, how they sound, where they live, what kind they are, their legs and their young.
+//! Animals: what they eat, how they sound, how many legs they have, and what their young are called.
 
 use super::{Table, Topic, Wording};
 
@@ -194,7 +194,6 @@ fn legs() -> Topic {
                 "How many legs does {animal} have?",
                 "How many legs has {animal} got?",
                 "How many legs are there on {animal}?",
-                "What number of legs does {animal} have?",
                 "Do you know how many legs {animal} has?",
                 "Tell me how many legs {animal} has.",
             ],

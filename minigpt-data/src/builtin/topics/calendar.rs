@@ -47,7 +47,7 @@ fn next_day() -> Topic {
                 "If today is {day}, what is tomorrow?",
                 "Tell me the day after {day}.",
             ],
-            answer: "{Next} comes after {day}.",
+            answer: "After {day} comes {next}.",
         },
         zh: Wording {
             ask: &[
@@ -77,14 +77,14 @@ fn previous_day() -> Topic {
                 "If today is {day}, what was yesterday?",
                 "Tell me the day before {day}.",
             ],
-            answer: "{Previous} comes before {day}.",
+            answer: "Before {day} comes {previous}.",
         },
         zh: Wording {
             ask: &[
                 "{天}之前是星期几？",
                 "{天}前面是星期几？",
                 "{天}的前一天是星期几？",
-                "{天}的头一天是星期几？",
+                "{天}的上一天是星期几？",
                 "今天是{天}，昨天是星期几？",
                 "{周}前面是周几？",
             ],
@@ -107,7 +107,7 @@ fn next_month() -> Topic {
                 "Which month follows {month}?",
                 "Tell me the month after {month}.",
             ],
-            answer: "{Next} comes after {month}.",
+            answer: "After {month} comes {next}.",
         },
         zh: Wording {
             ask: &[

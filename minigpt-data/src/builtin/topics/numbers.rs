@@ -47,38 +47,38 @@ a | b | first | second | 甲 | 乙
 ";
 
 const COUNTS: &str = "
-things | whole | number | 整体 | 单位 | 数
-days | in a week | seven | 一周 | 天 | 七
-months | in a year | twelve | 一年 | 个月 | 十二
-seasons | in a year | four | 一年 | 个季节 | 四
-hours | in a day | 24 | 一天 | 个小时 | 24
-minutes | in an hour | 60 | 一小时 | 分钟 | 60
-seconds | in a minute | 60 | 一分钟 | 秒 | 60
-years | in a century | 100 | 一个世纪 | 年 | 100
-sides | in a triangle | three | 三角形 | 条边 | 三
-sides | in a hexagon | six | 六边形 | 条边 | 六
-letters | in the English alphabet | 26 | 英语 | 个字母 | 26
-colors | in a rainbow | seven | 彩虹 | 种颜色 | 七
-planets | in the solar system | eight | 太阳系 | 颗行星 | 八
-continents | on Earth | seven | 地球上 | 个大洲 | 七
-fingers | on one hand | five | 一只手 | 根手指 | 五
-wheels | on a bicycle | two | 自行车 | 个轮子 | 两
-strings | on a guitar | six | 吉他 | 根弦 | 六
-centimeters | in a meter | 100 | 一米 | 厘米 | 100
-meters | in a kilometer | 1000 | 一公里 | 米 | 1000
+things | where | whole | number | 整体 | 单位 | 数
+days | in a week | a week | seven | 一周 | 天 | 七
+months | in a year | a year | twelve | 一年 | 个月 | 十二
+seasons | in a year | a year | four | 一年 | 个季节 | 四
+hours | in a day | a day | 24 | 一天 | 个小时 | 24
+minutes | in an hour | an hour | 60 | 一小时 | 分钟 | 60
+seconds | in a minute | a minute | 60 | 一分钟 | 秒 | 60
+years | in a century | a century | 100 | 一个世纪 | 年 | 100
+sides | in a triangle | a triangle | three | 三角形 | 条边 | 三
+sides | in a hexagon | a hexagon | six | 六边形 | 条边 | 六
+letters | in the alphabet | the alphabet | 26 | 英语 | 个字母 | 26
+colors | in a rainbow | a rainbow | seven | 彩虹 | 种颜色 | 七
+planets | in the solar system | the solar system | eight | 太阳系 | 颗行星 | 八
+continents | on Earth | Earth | seven | 地球上 | 个大洲 | 七
+fingers | on one hand | one hand | five | 一只手 | 根手指 | 五
+wheels | on a bicycle | a bicycle | two | 自行车 | 个轮子 | 两
+strings | on a guitar | a guitar | six | 吉他 | 根弦 | 六
+centimeters | in a meter | a meter | 100 | 一米 | 厘米 | 100
+meters | in a kilometer | a kilometer | 1000 | 一公里 | 米 | 1000
 ";
 
 const UNKNOWN_COUNTS: &str = "
-things | whole | 整体 | 单位
-people | in this room | 这个房间里 | 个人
-coins | in my pocket | 我口袋里 | 枚硬币
-cats | in Paris | 巴黎 | 只猫
-trees | in my street | 我家门口 | 棵树
-cars | on the road today | 今天路上 | 辆车
-books | in your house | 你家里 | 本书
-birds | in that tree | 那棵树上 | 只鸟
-apples | in the basket | 篮子里 | 个苹果
-windows | in London | 伦敦 | 扇窗户
+things | where | whole | 整体 | 单位
+people | in this room | this room | 这个房间里 | 个人
+coins | in my pocket | my pocket | 我口袋里 | 枚硬币
+cats | in Paris | Paris | 巴黎 | 只猫
+trees | in my street | my street | 我家门口 | 棵树
+cars | on this road | this road | 这条路上 | 辆车
+books | in your house | your house | 你家里 | 本书
+birds | in that tree | that tree | 那棵树上 | 只鸟
+apples | in the basket | the basket | 篮子里 | 个苹果
+windows | in London | London | 伦敦 | 扇窗户
 ";
 
 pub(super) fn topics() -> Vec<Topic> {
@@ -89,10 +89,9 @@ pub(super) fn topics() -> Vec<Topic> {
 fn calculations(result: fn(usize, usize) -> Option<usize>) -> Table {
     let columns = ["a", "b", "first", "second", "甲", "乙", "result"].map(String::from).to_vec();
     let mut rows = Vec::new();
-    for a in 1..DIGITS.len() {
-        for b in 1..DIGITS.len() {
+    for (a, (first, 甲)) in DIGITS.into_iter().enumerate().skip(1) {
+        for (b, (second, 乙)) in DIGITS.into_iter().enumerate().skip(1) {
             let Some(result) = result(a, b) else { continue };
-            let ((first, 甲), (second, 乙)) = (DIGITS[a], DIGITS[b]);
             let words = [first, second, 甲, 乙].map(String::from);
             rows.push(
                 [vec![a.to_string(), b.to_string()], words.to_vec(), vec![result.to_string()]].concat(),
@@ -165,14 +164,14 @@ fn counts() -> Topic {
         unknown: Table::parse(UNKNOWN_COUNTS),
         en: Wording {
             ask: &[
-                "How many {things} are there {whole}?",
-                "How many {things} are {whole}?",
-                "How many {things} {whole}?",
-                "What is the number of {things} {whole}?",
-                "Do you know how many {things} there are {whole}?",
-                "Tell me how many {things} there are {whole}.",
+                "How many {things} are there {where}?",
+                "How many {things} are {where}?",
+                "How many {things} {where}?",
+                "How many {things} does {whole} have?",
+                "Do you know how many {things} {whole} has?",
+                "Tell me how many {things} {whole} has.",
             ],
-            answer: "There are {number} {things} {whole}.",
+            answer: "{Whole} has {number} {things}.",
         },
         zh: Wording {
             ask: &[

@@ -14,7 +14,8 @@ The Little Mermaid | Hans Christian Andersen | 海的女儿 | 安徒生
 Journey to the West | Wu Cheng'en | 西游记 | 吴承恩
 Dream of the Red Chamber | Cao Xueqin | 红楼梦 | 曹雪芹
 Water Margin | Shi Nai'an | 水浒传 | 施耐庵
-Romance of the Three Kingdoms | Luo Guanzhong | 三国演义 | 罗贯中
+- | - | 三国演义 | 罗贯中
+On the Origin of Species | Charles Darwin | 物种起源 | 达尔文
 - | - | 静夜思 | 李白
 ";
 
@@ -38,8 +39,7 @@ painted | the Mona Lisa | Leonardo da Vinci | 画 | 《蒙娜丽莎》 | 达·�
 composed | Swan Lake | Tchaikovsky | 创作 | 《天鹅湖》 | 柴可夫斯基
 discovered | radium | Marie Curie | 发现 | 镭 | 居里夫人
 discovered | the law of gravity | Isaac Newton | 发现 | 万有引力 | 牛顿
-proposed | the theory of relativity | Albert Einstein | 提出 | 相对论 | 爱因斯坦
-proposed | the theory of evolution | Charles Darwin | 提出 | 进化论 | 达尔文
+proposed | relativity | Albert Einstein | 提出 | 相对论 | 爱因斯坦
 invented | dynamite | Alfred Nobel | 发明 | 甘油炸药 | 诺贝尔
 invented | the World Wide Web | Tim Berners-Lee | 发明 | 万维网 | 伯纳斯-李
 created | Python | Guido van Rossum | 创造 | Python | 范罗苏姆
@@ -71,11 +71,11 @@ fn books() -> Topic {
                 "Who wrote {book}?",
                 "Who is the author of {book}?",
                 "Who's the author of {book}?",
-                "{Book} was written by whom?",
+                "Author of {book}?",
                 "Do you know who wrote {book}?",
                 "Tell me who wrote {book}.",
             ],
-            answer: "{Author} wrote {book}.",
+            answer: "{Book} is by {author}.",
         },
         zh: Wording {
             ask: &[
@@ -105,7 +105,7 @@ fn works() -> Topic {
                 "Do you know who {did} {work}?",
                 "Tell me who {did} {work}.",
             ],
-            answer: "{Who} {did} {work}.",
+            answer: "{Work} was {did} by {who}.",
         },
         zh: Wording {
             ask: &[

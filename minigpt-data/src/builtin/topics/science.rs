@@ -121,11 +121,11 @@ fn planets() -> Topic {
                 "Which planet is {place} from the Sun?",
                 "What is the {place} planet from the Sun?",
                 "What is the {place} planet?",
-                "Which planet is the {place} one?",
+                "{Place} planet from the Sun?",
                 "Name the {place} planet from the Sun.",
                 "Tell me the {place} planet.",
             ],
-            answer: "{Planet} is the {place} planet from the Sun.",
+            answer: "The {place} planet from the Sun is {planet}.",
         },
         zh: Wording {
             ask: &[
@@ -155,7 +155,7 @@ fn superlatives() -> Topic {
                 "Tell me {the most}.",
                 "{Also}?",
             ],
-            answer: "{What} is {the most}.",
+            answer: "{The most} is {what}.",
         },
         zh: Wording {
             ask: &[

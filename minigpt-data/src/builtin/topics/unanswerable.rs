@@ -22,7 +22,7 @@ How old am I? | When is my birthday? | How tall am I? | When was I born?
 我几岁了？ | 我的生日是哪天？ | 我有多高？ | 我是哪年出生的？
 
 Where am I? | Where do I live? | Where is my home? | What is my address?
-我在哪里？ | 我住在哪里？ | 我家在哪里？ | 我的地址是什么？
+我在哪里？ | 我住在哪里？ | 我的家在哪里？ | 我的地址是什么？
 
 What is the stock price today? | Which stock should I buy? | Will the stock go up? | How is the stock market?
 今天股价是多少？ | 我该买哪只股票？ | 股票会涨吗？ | 今天股市怎么样？
@@ -87,8 +87,8 @@ What is 6 times 7? | What is 12 times 12? | What is 100 divided by 4? | 8 * 9 = 
 Do aliens exist? | Do ghosts exist? | Is there life on Mars? | Is time travel possible?
 有外星人吗？ | 世界上有鬼吗？ | 火星上有生命吗？ | 人能穿越时间吗？
 
-asdfgh | qwerty | xyz | blah blah blah | zzzz | 12345 | ??? | abc
-啊啊啊啊 | 布洛普布洛普 | 一二三四五 | 呜呜呜 | 天地人你我他 | ？？？
+asdfgh | qwerty | xyz | blah blah blah | zzzz | 12345 | abc | lorem ipsum
+啊啊啊啊 | 布洛普布洛普 | 一二三四五 | 呜呜呜 | 天地人你我他
 ";
 
 pub(super) fn dialogues() -> Vec<Dialogue> {
