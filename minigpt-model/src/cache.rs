@@ -46,6 +46,21 @@ impl Cache {
         self.lengths[row] = self.lengths[row].min(length);
     }
 
+    /// Makes row `rows[i]` the new row `i`: rows can be copied, reordered and left out. Only what has been read is
+    /// copied; a batch that keeps its size keeps its memory.
+    pub fn select_rows(&mut self, rows: &[usize]) -> Result<()> {
+        if rows.iter().copied().eq(0..self.lengths.len()) {
+            return Ok(());
+        }
+        let lengths: Vec<usize> = rows.iter().map(|&row| self.lengths[row]).collect();
+        let longest = lengths.iter().copied().max().unwrap_or(0);
+        for cache in self.keys.iter_mut().chain(&mut self.values) {
+            *cache = select(cache, rows, longest)?;
+        }
+        self.lengths = lengths;
+        Ok(())
+    }
+
     /// Checks that each row has room for this many more tokens.
     pub(crate) fn check_room(&self, more: &[usize]) -> Result<()> {
         if more.len() != self.lengths.len() {
@@ -90,4 +105,22 @@ impl Cache {
     pub(crate) fn advance(&mut self, more: &[usize]) {
         self.lengths.iter_mut().zip(more).for_each(|(length, more)| *length += more);
     }
+}
+
+/// Rows of one layer's keys or values, the first `longest` tokens of each, in room for as many as before.
+///
+/// # Shapes
+/// - `cache`: (B, H, capacity, D); output: (rows, H, capacity, D)
+fn select(cache: &Tensor, rows: &[usize], longest: usize) -> candle_core::Result<Tensor> {
+    let (b, h, capacity, d) = cache.dims4()?;
+    let selected = match rows.len() == b {
+        true => cache.clone(),
+        false => Tensor::zeros((rows.len(), h, capacity, d), cache.dtype(), cache.device())?,
+    };
+    if longest > 0 {
+        let read = |&row: &usize| cache.narrow(0, row, 1)?.narrow(2, 0, longest);
+        let read: Vec<Tensor> = rows.iter().map(read).collect::<candle_core::Result<_>>()?;
+        selected.slice_set(&Tensor::cat(&read, 0)?.contiguous()?, 2, 0)?;
+    }
+    Ok(selected)
 }

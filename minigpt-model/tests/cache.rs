@@ -107,6 +107,29 @@ fn a_row_may_pause_and_go_back() {
 }
 
 #[test]
+fn rows_can_be_copied_reordered_and_left_out() {
+    // More rows than before, as many, fewer.
+    for order in [vec![0, 0, 2, 1, 1], vec![2, 0, 0], vec![0, 1, 2], vec![2]] {
+        for gpt in models() {
+            let rows = [tokens(5, 1), tokens(9, 2), tokens(1, 3)];
+            let mut cache = gpt.cache(rows.len()).unwrap();
+            gpt.next_logits(&rows, &mut cache).unwrap();
+            cache.select_rows(&order).unwrap();
+            // Copies of a row go on in different ways.
+            let new: Vec<Vec<u32>> = (0..order.len()).map(|i| tokens(1 + i % 2, 40 + i as u32)).collect();
+            let logits = gpt.next_logits(&new, &mut cache).unwrap();
+            assert_eq!(logits.dims(), [order.len(), 29]);
+            for (i, &row) in order.iter().enumerate() {
+                assert_close(
+                    &logits.get(i).unwrap(),
+                    &uncached(&gpt, &[&rows[row][..], &new[i][..]].concat()),
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn a_full_context_is_an_error_not_a_panic() {
     let gpt = &models()[0];
     let mut cache = gpt.cache(1).unwrap();
