@@ -34,6 +34,8 @@ enum Command {
     Tokenizer(commands::tokenizer::TokenizerArgs),
     /// Train a model, or go on training it.
     Train(commands::train::TrainArgs),
+    /// Let a model go on with a text.
+    Generate(commands::generate::GenerateArgs),
     /// Look inside a model: tokens, probabilities, attention.
     Inspect(commands::inspect::InspectArgs),
     /// Say what a model costs: parameters, memory, arithmetic, time.
@@ -57,6 +59,7 @@ fn run() -> ExitCode {
         Command::Data(args) => commands::data::run(&args),
         Command::Tokenizer(args) => commands::tokenizer::run(&args),
         Command::Train(args) => commands::train::run(&args),
+        Command::Generate(args) => commands::generate::run(&args),
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Plot(args) => commands::plot::run(&args),

@@ -47,6 +47,20 @@ impl Default for DataConfig {
     }
 }
 
+/// What to show of the model while it learns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SampleConfig {
+    /// What each sample (see `train.sample_interval`) begins with.
+    pub prompt: String,
+}
+
+impl Default for SampleConfig {
+    fn default() -> Self {
+        Self { prompt: "\n".to_owned() }
+    }
+}
+
 /// Everything about a run. Checked once, then never changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunConfig {
@@ -56,6 +70,8 @@ pub struct RunConfig {
     pub data: DataConfig,
     /// How to train.
     pub train: TrainConfig,
+    /// What to show of it meanwhile.
+    pub sample: SampleConfig,
 }
 
 impl RunConfig {
@@ -80,8 +96,10 @@ impl RunConfig {
             let Value::Table(entry) = entry else { bail!("{section} is not a section") };
             entry.insert(key.to_owned(), value);
         }
-        if let Some(section) = table.keys().find(|key| !["model", "data", "train"].contains(&key.as_str())) {
-            bail!("there is no section [{section}]; there are [model], [data] and [train]");
+        if let Some(section) =
+            table.keys().find(|key| !["model", "data", "train", "sample"].contains(&key.as_str()))
+        {
+            bail!("there is no section [{section}]; there are [model], [data], [train] and [sample]");
         }
         let mut section = |name: &str| match table.remove(name) {
             None => Ok(Table::new()),
@@ -92,6 +110,7 @@ impl RunConfig {
             model: model(section("model")?)?,
             data: settings::parse_section("data", section("data")?, &DataConfig::default())?,
             train: settings::parse_section("train", section("train")?, &TrainConfig::default())?,
+            sample: settings::parse_section("sample", section("sample")?, &SampleConfig::default())?,
         };
         ensure!(!config.data.path.is_empty(), "data.path is missing: what should it be trained on?");
         config.train.validate()?;

@@ -176,21 +176,9 @@ fn summary(model: &ModelFolder) -> String {
 /// What to call each token: its text with spaces and line ends made visible, or its id.
 fn labels(answer: &Answer) -> Vec<String> {
     match &answer.tokens {
-        Some(tokens) => tokens.iter().map(|token| visible(token)).collect(),
+        Some(tokens) => tokens.iter().map(|token| output::visible(token)).collect(),
         None => answer.ids.iter().map(u32::to_string).collect(),
     }
-}
-
-fn visible(token: &str) -> String {
-    let mut shown = String::new();
-    for c in token.chars() {
-        match c {
-            ' ' => shown.push('·'),
-            c if c.is_control() => shown.extend(c.escape_default()),
-            c => shown.push(c),
-        }
-    }
-    shown
 }
 
 fn positions(answer: &Answer) -> String {
@@ -204,7 +192,7 @@ fn positions(answer: &Answer) -> String {
             &label,
             &probability.map_or_else(|| "–".to_owned(), percent),
             &position.rank.map_or_else(|| "–".to_owned(), |rank| count(rank as u64)),
-            &probability.map_or_else(String::new, bar),
+            &probability.map_or_else(String::new, output::bar),
         ]);
     }
     let loss = match (answer.loss, answer.perplexity) {
@@ -217,12 +205,12 @@ fn positions(answer: &Answer) -> String {
 fn next(answer: &Answer) -> String {
     let mut table = Table::new(&[0, 2]);
     for Next { candidate, token } in &answer.top {
-        let label = token.as_deref().map_or_else(String::new, visible);
+        let label = token.as_deref().map_or_else(String::new, output::visible);
         table.row([
             &candidate.id.to_string(),
             &label,
             &percent(candidate.probability),
-            &bar(candidate.probability),
+            &output::bar(candidate.probability),
         ]);
     }
     format!("\nWhat may come next\n{}", table.draw())
@@ -230,13 +218,6 @@ fn next(answer: &Answer) -> String {
 
 fn percent(probability: f64) -> String {
     if probability >= 0.0001 { format!("{:.2} %", 100.0 * probability) } else { format!("{probability:.1e}") }
-}
-
-/// A bar of up to 30 columns, to an eighth of a column.
-fn bar(probability: f64) -> String {
-    let eighths = (probability.clamp(0.0, 1.0) * 240.0).round() as usize;
-    let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
-    format!("{}{rest}", "█".repeat(eighths / 8))
 }
 
 /// Tokens that a picture of attention can show.
@@ -271,22 +252,5 @@ fn shade(weight: f32) -> &'static str {
         w if w < 0.4 => "▒▒",
         w if w < 0.7 => "▓▓",
         _ => "██",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bars_grow_by_eighths() {
-        assert_eq!([0.0, 1.0 / 60.0, 1.0 / 30.0, 0.1].map(bar), ["", "▌", "█", "███"]);
-        assert_eq!(bar(f64::NAN), "");
-    }
-
-    #[test]
-    fn what_can_not_be_seen_is_made_visible() {
-        assert_eq!(visible(" the\n\t"), "·the\\n\\t");
-        assert_eq!(visible("猫"), "猫");
     }
 }

@@ -74,6 +74,7 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     config.model = shape(&config, &data, base.as_deref(), &args.changes)?;
     check_memory(&config)?;
     let run = RunFolder::open(&out)?;
+    let tokenizer = data.tokenizer.clone();
     let text = toml::to_string(&config).context("the configuration could not be written")?;
     minigpt_data::write_file(&run.join("config.toml"), text.as_bytes())?;
     let trainer = match resuming {
@@ -82,10 +83,10 @@ pub fn run(args: &TrainArgs) -> Result<()> {
             Trainer::new(model(&config, args.from.as_deref(), &device)?, data, config.train.clone(), run)?
         }
     };
-    train(trainer, &config, args.quiet)
+    train(trainer, &config, args.quiet, tokenizer)
 }
 
-fn train(mut trainer: Trainer, config: &RunConfig, quiet: bool) -> Result<()> {
+fn train(mut trainer: Trainer, config: &RunConfig, quiet: bool, tokenizer: Option<Tokenizer>) -> Result<()> {
     ctrlc::set_handler(|| {
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
@@ -93,7 +94,7 @@ fn train(mut trainer: Trainer, config: &RunConfig, quiet: bool) -> Result<()> {
         output::note("stopping after this step; press Ctrl-C again to stop at once");
     })
     .context("Ctrl-C could not be watched")?;
-    let mut watch = Watch::new(quiet, config);
+    let mut watch = Watch::new(quiet, config, tokenizer);
     let report = trainer.run(&mut watch, &STOP);
     watch.finish();
     output::text(&describe(&report?))
@@ -176,6 +177,6 @@ fn describe(report: &Report) -> String {
     table.row(["tokens", &count(report.tokens)]);
     table.row(["time", &format!("{:.1} s", report.seconds)]);
     table.row(["model", &report.model.display().to_string()]);
-    table.row(["look at it", &format!("minigpt inspect --model {} --prompt …", report.model.display())]);
+    table.row(["try it", &format!("minigpt generate --model {} --prompt …", report.model.display())]);
     format!("\n{}", table.draw())
 }

@@ -4,8 +4,14 @@ use crate::output;
 use crate::run_config::RunConfig;
 use crate::table::count;
 use indicatif::{ProgressBar, ProgressStyle};
+use minigpt_generate::{GenerationConfig, generate};
+use minigpt_model::Gpt;
+use minigpt_tokenizer::Tokenizer;
 use minigpt_train::record::Record;
 use minigpt_train::{Event, Observer};
+
+/// Tokens of a sample.
+const SAMPLE: usize = 100;
 
 /// Draws a run's events.
 pub struct Watch {
@@ -14,17 +20,20 @@ pub struct Watch {
     smoothed: Option<f64>,
     val_loss: Option<f64>,
     title: String,
+    tokenizer: Option<Tokenizer>,
+    prompt: String,
 }
 
 impl Watch {
     /// Watches a run.
-    pub fn new(quiet: bool, config: &RunConfig) -> Self {
+    pub fn new(quiet: bool, config: &RunConfig, tokenizer: Option<Tokenizer>) -> Self {
         let parameters = minigpt_model::parameters::Count::of(&config.model).total;
         let title = format!("{} parameters on {}", count(parameters), config.data.path);
         let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::no_length() };
         let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg} {eta}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Self { bar, quiet, smoothed: None, val_loss: None, title }
+        let prompt = config.sample.prompt.clone();
+        Self { bar, quiet, smoothed: None, val_loss: None, title, tokenizer, prompt }
     }
 
     /// Clears the bar.
@@ -71,5 +80,21 @@ impl Observer for Watch {
             Event::Sample { text, .. } => self.say(text),
             Event::Saved { .. } => {}
         }
+    }
+
+    /// What the model makes of the prompt; nothing where it can't be encoded.
+    fn sample(&mut self, gpt: &Gpt, step: u64) -> Option<String> {
+        let tokenizer = self.tokenizer.as_ref()?;
+        let ids = tokenizer.encode_with_special(&self.prompt).ok().filter(|ids| !ids.is_empty())?;
+        let sample = GenerationConfig {
+            max_new_tokens: SAMPLE,
+            do_sample: true,
+            temperature: 0.8,
+            eos_token_id: tokenizer.special_id("<sep>").into_iter().collect(),
+            seed: step,
+            ..GenerationConfig::default()
+        };
+        let written = generate(gpt, &[ids], &sample, Some(tokenizer)).ok()?;
+        Some(self.prompt.clone() + written.first()?.text.as_deref()?)
     }
 }
