@@ -1,7 +1,7 @@
 """Makes the fixtures that the Rust tests compare with, or checks that they would come out the same today.
 
     python oracle/fixtures.py                 write them
-    python oracle/fixtures.py --check [DIR]   make them again elsewhere and compare with DIR
+    python oracle/fixtures.py --check [DIR]   make them again elsewhere and compare with the repository in DIR
 """
 
 import argparse
@@ -14,17 +14,21 @@ import torch
 from safetensors.torch import load_file
 
 import attention_fixtures
+import generate_fixtures
 import model_fixtures
 from cases import CASES
 
-COMMITTED = Path(__file__).resolve().parent.parent / "minigpt-model" / "tests" / "fixtures"
+REPOSITORY = Path(__file__).resolve().parent.parent
+MODEL = "minigpt-model/tests/fixtures"
+GENERATE = "minigpt-generate/tests/fixtures"
+COMMITTED = REPOSITORY / MODEL
 TOLERANCE = 1e-6
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=COMMITTED, help="where to write (default: %(default)s)")
-    parser.add_argument("--check", type=Path, nargs="?", const=COMMITTED, metavar="DIR", help="compare only")
+    parser.add_argument("--out", type=Path, default=REPOSITORY, help="where to write (default: %(default)s)")
+    parser.add_argument("--check", type=Path, nargs="?", const=REPOSITORY, metavar="DIR", help="compare only")
     options = parser.parse_args()
 
     torch.set_num_threads(1)  # sums in one order, so the same bytes each time
@@ -38,8 +42,9 @@ def main():
 
 def write_all(root):
     for case in CASES:
-        model_fixtures.write_case(case, root)
-    attention_fixtures.write_all(root / "attention")
+        model_fixtures.write_case(case, root / MODEL)
+    attention_fixtures.write_all(root / MODEL / "attention")
+    generate_fixtures.write_all(root / GENERATE, root / MODEL)
 
 
 def report(committed, remade):
@@ -52,7 +57,8 @@ def report(committed, remade):
 
 
 def files(root):
-    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+    paths = [path for part in (MODEL, GENERATE) for path in (root / part).rglob("*")]
+    return {str(path.relative_to(root)) for path in paths if path.is_file()}
 
 
 def compare(committed, remade):
@@ -82,7 +88,8 @@ def close(a, b):
     """Integers must be equal; floats may differ by a little of the tensor's largest value."""
     if not a.is_floating_point():
         return torch.equal(a, b)
-    return bool(((a - b).abs() <= TOLERANCE * a.abs().max()).all())
+    largest = a[a.isfinite()].abs().max()
+    return bool(((a == b) | ((a - b).abs() <= TOLERANCE * largest)).all())
 
 
 if __name__ == "__main__":

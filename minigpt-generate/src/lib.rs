@@ -1,5 +1,34 @@
-//! From logits to tokens.
+//! Decoding: from a model and prompts to texts. Ids go in and come out; a tokenizer adds text. No files, no clocks.
+//!
+//! In the order data flows: [`config`] (what to do; [`style`] for those who don't think in temperatures) → `prompt`
+//! (checked) → `window` (what the model has in view, cached) → [`processors`] (what changes the logits) →
+//! [`sampling`] (one token) → [`text`] (as it can be shown). [`generator`] puts these together token by token,
+//! [`beam`] as a search, and [`completion`] is what comes out of both. Beside them: `probabilities` and [`explain`],
+//! for looking at a choice.
+//!
+//! Names, meanings, order and results are those of Hugging Face's `generate`.
 
+pub mod beam;
+pub mod completion;
+pub mod config;
+mod error;
+pub mod explain;
+pub mod generator;
 mod probabilities;
+pub mod processors;
+mod prompt;
+pub mod sampling;
+pub mod style;
+pub mod text;
+mod window;
 
-pub use probabilities::{Candidate, candidates, log_softmax};
+pub use beam::BeamSearch;
+pub use completion::{Completion, FinishReason, generate};
+pub use config::{ContextRule, EarlyStopping, GenerationConfig};
+pub use error::{Error, Result};
+pub use explain::{Alternative, Explanation};
+pub use generator::{Generator, Token};
+pub use probabilities::{Candidate, candidates, log_softmax, logprob};
+pub use sampling::Sampler;
+pub use style::Style;
+pub use text::TextStream;

@@ -15,10 +15,20 @@ pub struct Candidate {
 
 /// The logarithm of each token's probability.
 pub fn log_softmax(logits: &[f32]) -> Vec<f64> {
-    let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let shifted = |&x: &f32| f64::from(x) - f64::from(max);
-    let log_sum = logits.iter().map(|x| shifted(x).exp()).sum::<f64>().ln();
-    logits.iter().map(|x| shifted(x) - log_sum).collect()
+    let (max, log_sum) = log_sum_exp(logits);
+    logits.iter().map(|&x| f64::from(x) - max - log_sum).collect()
+}
+
+/// The logarithm of one token's probability.
+pub fn logprob(logits: &[f32], id: u32) -> f64 {
+    let (max, log_sum) = log_sum_exp(logits);
+    f64::from(logits[id as usize]) - max - log_sum
+}
+
+/// max x and log Σ exp (x − max): in two parts, so that nothing overflows or drowns.
+fn log_sum_exp(logits: &[f32]) -> (f64, f64) {
+    let max = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+    (max, logits.iter().map(|&x| (f64::from(x) - max).exp()).sum::<f64>().ln())
 }
 
 /// The `k` likeliest tokens, likeliest first; of equals, the lower id first.
@@ -65,5 +75,6 @@ mod tests {
         let log_probs = log_softmax(&[1e30, -1e30, 1e30]);
         assert!((log_probs[0] - 0.5f64.ln()).abs() < 1e-12);
         assert_eq!(log_probs[1].exp(), 0.0);
+        assert_eq!(logprob(&[1e30, -1e30, 1e30], 0), log_probs[0]);
     }
 }

@@ -1,0 +1,367 @@
+//! How to decode: every setting, under the name and with the meaning that Hugging Face's `generate` gives it.
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+/// Below this a temperature counts as 0: the likeliest token, always.
+const COLDEST: f64 = 1e-6;
+
+/// How to continue a prompt. The defaults are Hugging Face's, but for `max_new_tokens`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GenerationConfig {
+    /// How many tokens to write at most.
+    pub max_new_tokens: usize,
+    /// How many tokens to write before a stop token may come.
+    pub min_new_tokens: usize,
+    /// Draw tokens at random; otherwise the likeliest one comes, always, and `temperature`, `top_k`, `top_p` and
+    /// `min_p` mean nothing.
+    pub do_sample: bool,
+    /// Divides the logits: below 1 likely tokens become likelier, above 1 all become more alike. 0 is greedy.
+    pub temperature: f64,
+    /// Draw from the k likeliest tokens only; 0 is off.
+    pub top_k: usize,
+    /// Draw from the smallest set of tokens that has this probability; 1 is off.
+    pub top_p: f64,
+    /// Draw from tokens with at least this part of the likeliest one's probability; 0 is off.
+    pub min_p: f64,
+    /// Makes tokens that the text has already (prompt included) less likely, if above 1.
+    pub repetition_penalty: f64,
+    /// Sequences of tokens that may never be written. A single stop token in here is ignored.
+    pub bad_words_ids: Vec<Vec<u32>>,
+    /// Tokens that may never be written.
+    pub suppress_tokens: Vec<u32>,
+    /// How many continuations a beam search follows at once; 1 is no beam search.
+    pub num_beams: usize,
+    /// A finished beam's score is its log-probability divided by its length to this power: above 0 favours long
+    /// ones, below 0 short ones.
+    pub length_penalty: f64,
+    /// When a beam search is over.
+    pub early_stopping: EarlyStopping,
+    /// How many continuations of each prompt to return.
+    pub num_return_sequences: usize,
+    /// What an empty prompt begins with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bos_token_id: Option<u32>,
+    /// Tokens that end a text. In JSON one or a list.
+    #[serde(deserialize_with = "one_or_many")]
+    pub eos_token_id: Vec<u32>,
+    /// Strings that end a text and are not part of it; they need a tokenizer. In JSON one or a list.
+    #[serde(deserialize_with = "one_or_many")]
+    pub stop_strings: Vec<String>,
+    /// Where random draws begin: the same seed, the same text.
+    pub seed: u64,
+    /// What happens when the text no longer fits the model's context.
+    pub context: ContextRule,
+}
+
+impl Default for GenerationConfig {
+    fn default() -> Self {
+        Self {
+            max_new_tokens: 128,
+            min_new_tokens: 0,
+            do_sample: false,
+            temperature: 1.0,
+            top_k: 50,
+            top_p: 1.0,
+            min_p: 0.0,
+            repetition_penalty: 1.0,
+            bad_words_ids: Vec::new(),
+            suppress_tokens: Vec::new(),
+            num_beams: 1,
+            length_penalty: 1.0,
+            early_stopping: EarlyStopping::Heuristic,
+            num_return_sequences: 1,
+            bos_token_id: None,
+            eos_token_id: Vec::new(),
+            stop_strings: Vec::new(),
+            seed: 0,
+            context: ContextRule::Slide,
+        }
+    }
+}
+
+/// What happens when the text no longer fits the model's context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ContextRule {
+    /// The last half of the window is read again, from position 0, and the text goes on; what came before is
+    /// forgotten. Of a prompt longer than the context only the end that fits is read.
+    #[default]
+    Slide,
+    /// The text ends with `length`. A prompt longer than the context is an error.
+    Stop,
+}
+
+/// When a beam search is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
+pub enum EarlyStopping {
+    /// `false`: when the best running beam, scored at its present length, is no better than the worst finished one.
+    #[default]
+    Heuristic,
+    /// `true`: as soon as there are as many finished texts as beams.
+    Always,
+    /// `"never"`: only when no running beam can become better than the worst finished one.
+    Never,
+}
+
+impl TryFrom<Value> for EarlyStopping {
+    type Error = &'static str;
+
+    fn try_from(value: Value) -> std::result::Result<Self, Self::Error> {
+        match value {
+            Value::Bool(false) => Ok(Self::Heuristic),
+            Value::Bool(true) => Ok(Self::Always),
+            Value::String(word) if word == "never" => Ok(Self::Never),
+            _ => Err("must be false, true or \"never\""),
+        }
+    }
+}
+
+impl From<EarlyStopping> for Value {
+    fn from(early_stopping: EarlyStopping) -> Self {
+        match early_stopping {
+            EarlyStopping::Heuristic => false.into(),
+            EarlyStopping::Always => true.into(),
+            EarlyStopping::Never => "never".into(),
+        }
+    }
+}
+
+impl GenerationConfig {
+    /// The settings of a `generation_config.json`: what it leaves out, or says is null, is as by default, and what
+    /// this crate does not know is passed over.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let not_json = |error: serde_json::Error| Error::config("the generation config", error.to_string());
+        let mut fields: Map<String, Value> = serde_json::from_str(text).map_err(not_json)?;
+        fields.retain(|_, value| !value.is_null());
+        // Each alone first, for serde does not say which field it dislikes.
+        for (name, value) in &fields {
+            let alone = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
+            let bad = |error: serde_json::Error| Error::config(name, format!("is {value}: {error}"));
+            serde_json::from_value::<Self>(alone).map_err(bad)?;
+        }
+        let config: Self = serde_json::from_value(Value::Object(fields)).map_err(not_json)?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Whether the likeliest token comes, always.
+    pub fn is_greedy(&self) -> bool {
+        !self.do_sample || self.temperature < COLDEST
+    }
+
+    /// Checks all that can be checked without a model.
+    pub fn validate(&self) -> Result<()> {
+        self.validate_lengths()?;
+        self.validate_filters()?;
+        self.validate_beams()
+    }
+
+    /// Checks all that this model's vocabulary says, too. Stop tokens outside of it are no mistake: they never come.
+    pub fn validate_for(&self, vocab_size: usize) -> Result<()> {
+        self.validate()?;
+        if self.num_beams > vocab_size {
+            return wrong("num_beams", "at most the vocabulary", self.num_beams, vocab_size);
+        }
+        let banned = [("suppress_tokens", &self.suppress_tokens)].into_iter();
+        let banned = banned.chain(self.bad_words_ids.iter().map(|word| ("bad_words_ids", word)));
+        for (field, ids) in banned {
+            if let Some(id) = ids.iter().find(|&&id| id as usize >= vocab_size) {
+                let message = format!("names token {id}, outside of the vocabulary of {vocab_size} tokens");
+                return Err(Error::config(field, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_lengths(&self) -> Result<()> {
+        require(self.max_new_tokens > 0, "max_new_tokens", "at least 1", self.max_new_tokens)?;
+        if self.min_new_tokens > self.max_new_tokens {
+            return wrong(
+                "min_new_tokens",
+                "at most max_new_tokens",
+                self.min_new_tokens,
+                self.max_new_tokens,
+            );
+        }
+        if self.stop_strings.iter().any(String::is_empty) {
+            return Err(Error::config("stop_strings", "has an empty string, which ends every text at once"));
+        }
+        if self.bad_words_ids.iter().any(Vec::is_empty) {
+            return Err(Error::config("bad_words_ids", "has a word without tokens"));
+        }
+        Ok(())
+    }
+
+    fn validate_filters(&self) -> Result<()> {
+        let Self { temperature, top_p, min_p, repetition_penalty, .. } = *self;
+        let positive = |x: f64| x.is_finite() && x > 0.0;
+        require(
+            temperature == 0.0 || positive(temperature),
+            "temperature",
+            "0 (greedy) or above",
+            temperature,
+        )?;
+        require(positive(top_p) && top_p <= 1.0, "top_p", "above 0 and at most 1", top_p)?;
+        require((0.0..=1.0).contains(&min_p), "min_p", "from 0 to 1", min_p)?;
+        require(positive(repetition_penalty), "repetition_penalty", "above 0", repetition_penalty)
+    }
+
+    fn validate_beams(&self) -> Result<()> {
+        let Self { num_beams, num_return_sequences: n, length_penalty, .. } = *self;
+        require(num_beams > 0, "num_beams", "at least 1", num_beams)?;
+        require(n > 0, "num_return_sequences", "at least 1", n)?;
+        require(length_penalty.is_finite(), "length_penalty", "a number", length_penalty)?;
+        if num_beams > 1 && !self.is_greedy() {
+            return Err(Error::config(
+                "num_beams",
+                format!("is {num_beams}, but beams do not sample: turn do_sample off"),
+            ));
+        }
+        if num_beams > 1 && n > num_beams {
+            return wrong("num_return_sequences", "at most num_beams", n, num_beams);
+        }
+        if num_beams == 1 && n > 1 && self.is_greedy() {
+            let message = format!("is {n}, but greedy decoding has one answer only: sample, or use beams");
+            return Err(Error::config("num_return_sequences", message));
+        }
+        Ok(())
+    }
+}
+
+fn require(holds: bool, field: &str, rule: &str, value: impl std::fmt::Display) -> Result<()> {
+    match holds {
+        true => Ok(()),
+        false => Err(Error::config(field, format!("must be {rule}, but is {value}"))),
+    }
+}
+
+/// The error of a number above its limit.
+fn wrong(field: &str, rule: &str, value: usize, limit: usize) -> Result<()> {
+    Err(Error::config(field, format!("must be {rule} ({limit}), but is {value}")))
+}
+
+fn one_or_many<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> std::result::Result<Vec<T>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMany<T> {
+        One(T),
+        Many(Vec<T>),
+    }
+    Ok(match OneOrMany::deserialize(deserializer)? {
+        OneOrMany::One(one) => vec![one],
+        OneOrMany::Many(many) => many,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaint(change: impl FnOnce(&mut GenerationConfig)) -> String {
+        let mut config = GenerationConfig { do_sample: true, ..GenerationConfig::default() };
+        change(&mut config);
+        config.validate_for(10).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_defaults_are_valid_and_greedy() {
+        let config = GenerationConfig::default();
+        config.validate_for(1).unwrap();
+        assert!(config.is_greedy());
+    }
+
+    #[test]
+    fn temperature_zero_is_greedy() {
+        let config = GenerationConfig { do_sample: true, ..GenerationConfig::default() };
+        assert!(!config.is_greedy());
+        for temperature in [0.0, 1e-9] {
+            let config = GenerationConfig { temperature, ..config.clone() };
+            config.validate().unwrap();
+            assert!(config.is_greedy());
+        }
+    }
+
+    #[test]
+    fn a_bad_value_is_named_with_its_field_and_its_rule() {
+        let rule = "top_p must be above 0 and at most 1, but is";
+        assert_eq!(complaint(|c| c.top_p = 0.0), format!("{rule} 0"));
+        assert_eq!(complaint(|c| c.top_p = 1.5), format!("{rule} 1.5"));
+        assert_eq!(complaint(|c| c.top_p = f64::NAN), format!("{rule} NaN"));
+        assert_eq!(
+            complaint(|c| c.temperature = -0.5),
+            "temperature must be 0 (greedy) or above, but is -0.5"
+        );
+        assert!(complaint(|c| c.temperature = f64::NAN).starts_with("temperature must"));
+        assert!(complaint(|c| c.temperature = f64::INFINITY).starts_with("temperature must"));
+        assert!(complaint(|c| c.min_p = -0.1).starts_with("min_p must"));
+        assert!(complaint(|c| c.repetition_penalty = 0.0).starts_with("repetition_penalty must"));
+        assert!(complaint(|c| c.length_penalty = f64::NAN).starts_with("length_penalty must"));
+        assert!(complaint(|c| c.max_new_tokens = 0).starts_with("max_new_tokens must"));
+        assert!(complaint(|c| c.num_beams = 0).starts_with("num_beams must"));
+        assert!(complaint(|c| c.num_return_sequences = 0).starts_with("num_return_sequences must"));
+        assert!(complaint(|c| c.stop_strings = vec![String::new()]).starts_with("stop_strings has"));
+    }
+
+    #[test]
+    fn settings_that_contradict_each_other_are_named() {
+        assert_eq!(
+            complaint(|c| (c.min_new_tokens, c.max_new_tokens) = (9, 4)),
+            "min_new_tokens must be at most max_new_tokens (4), but is 9"
+        );
+        assert!(complaint(|c| c.num_beams = 2).contains("beams do not sample"));
+        let beams = |n| move |c: &mut GenerationConfig| (c.do_sample, c.num_beams) = (false, n);
+        assert_eq!(complaint(beams(11)), "num_beams must be at most the vocabulary (10), but is 11");
+        assert!(
+            complaint(|c| (c.do_sample, c.num_return_sequences) = (false, 2)).contains("one answer only")
+        );
+        assert!(
+            complaint(|c| (c.do_sample, c.num_beams, c.num_return_sequences) = (false, 2, 3))
+                .contains("num_beams (2)")
+        );
+        assert_eq!(
+            complaint(|c| c.suppress_tokens = vec![3, 10]),
+            "suppress_tokens names token 10, outside of the vocabulary of 10 tokens"
+        );
+        assert!(
+            complaint(|c| c.bad_words_ids = vec![vec![1], vec![2, 12]])
+                .starts_with("bad_words_ids names token 12")
+        );
+    }
+
+    #[test]
+    fn a_generation_config_of_transformers_is_read() {
+        let text = r#"{"_from_model_config": true, "bos_token_id": 0, "eos_token_id": 7, "top_p": null,
+            "early_stopping": "never", "do_sample": true, "temperature": 1, "transformers_version": "5.22.2"}"#;
+        let config = GenerationConfig::from_json(text).unwrap();
+        assert_eq!((config.eos_token_id, config.top_p), (vec![7], 1.0));
+        assert_eq!((config.early_stopping, config.do_sample), (EarlyStopping::Never, true));
+        let many = GenerationConfig::from_json(r#"{"eos_token_id": [1, 2], "stop_strings": "。"}"#).unwrap();
+        assert_eq!((many.eos_token_id, many.stop_strings), (vec![1, 2], vec!["。".to_owned()]));
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_type_is_named_with_its_field() {
+        let complaint = |text| GenerationConfig::from_json(text).unwrap_err().to_string();
+        assert!(complaint(r#"{"top_p": 0.5, "top_k": -1}"#).starts_with("top_k is -1: "));
+        assert!(complaint(r#"{"early_stopping": 3}"#).contains("must be false, true or \"never\""));
+        assert!(complaint("[]").starts_with("the generation config"));
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let config = GenerationConfig {
+            early_stopping: EarlyStopping::Always,
+            context: ContextRule::Stop,
+            eos_token_id: vec![3],
+            ..GenerationConfig::default()
+        };
+        let text = serde_json::to_string(&config).unwrap();
+        assert_eq!(GenerationConfig::from_json(&text).unwrap(), config);
+    }
+}

@@ -1,0 +1,56 @@
+//! What can go wrong while decoding, in words for the person who can mend it.
+
+/// The crate's error.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A setting that makes no sense.
+    #[error("{field} {message}")]
+    Config {
+        /// The field of [`GenerationConfig`](crate::GenerationConfig).
+        field: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A prompt that can't be continued.
+    #[error("{which} {message}")]
+    Prompt {
+        /// Which prompt.
+        which: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The model computes NaN or infinity.
+    #[error(
+        "after {position} tokens the model gives {value} for token {id} instead of a number: its weights are damaged, \
+         or too large for its precision"
+    )]
+    NotFinite {
+        /// How many tokens the row had.
+        position: usize,
+        /// The token.
+        id: usize,
+        /// What it got.
+        value: f32,
+    },
+    /// Nothing may come next.
+    #[error(
+        "no token is left to choose after {position} tokens: bad_words_ids, suppress_tokens and min_new_tokens forbid all"
+    )]
+    NoToken {
+        /// How many tokens the row had.
+        position: usize,
+    },
+    /// The model could not read the tokens.
+    #[error(transparent)]
+    Model(#[from] minigpt_model::Error),
+}
+
+impl Error {
+    pub(crate) fn config(field: &str, message: impl Into<String>) -> Self {
+        Self::Config { field: field.to_owned(), message: message.into() }
+    }
+}
+
+/// The crate's result.
+pub type Result<T> = std::result::Result<T, Error>;
