@@ -4,9 +4,10 @@
 use minigpt_generate::{
     BeamSearch, Completion, ContextRule, Error, FinishReason, GenerationConfig, Generator, Token, generate,
 };
-use minigpt_model::{Config, Device, Gpt, PositionEmbedding};
+use minigpt_model::{Config, Device, Gpt, PositionEmbedding, Tensor};
 use minigpt_tokenizer::{CharTokenizer, Tokenizer};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 const VOCABULARY: usize = 23;
 const BLOCK_SIZE: usize = 16;
@@ -55,23 +56,20 @@ fn logits_behind(gpt: &Gpt, view: &[u32]) -> Vec<f32> {
     logits.get(0).unwrap().get(view.len() - 1).unwrap().to_vec1().unwrap()
 }
 
-fn likeliest(logits: &[f32]) -> u32 {
-    let best = logits.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
-    best.unwrap().0 as u32
-}
-
-/// Greedy decoding without a cache, by the definition of the sliding window.
-fn by_definition(gpt: &Gpt, prompt: &[u32], n: usize) -> Vec<u32> {
+/// Fails unless each token of a text is the likeliest one, by the definition of the sliding window and without a cache.
+fn assert_greedy(gpt: &Gpt, prompt: &[u32], written: &[u32]) {
     let block_size = gpt.config().block_size;
-    let mut text = prompt.to_vec();
-    let mut start = text.len().saturating_sub(block_size);
-    for _ in 0..n {
-        if text.len() - start > block_size {
-            start = text.len() - block_size / 2;
+    let text = [prompt, written].concat();
+    let mut start = prompt.len().saturating_sub(block_size);
+    for n in prompt.len()..text.len() {
+        if n - start > block_size {
+            start = n - block_size / 2;
         }
-        text.push(likeliest(&logits_behind(gpt, &text[start..])));
+        let logits = logits_behind(gpt, &text[start..n]);
+        let (best, chosen) = (logits.iter().fold(f32::MIN, |m, &x| m.max(x)), logits[text[n] as usize]);
+        // Rounding may decide between equals.
+        assert!(chosen >= best - 1e-4, "token {n}: {chosen} is not the best, {best}");
     }
-    text.split_off(prompt.len())
 }
 
 fn prompts() -> impl Strategy<Value = Vec<Vec<u32>>> {
@@ -79,14 +77,18 @@ fn prompts() -> impl Strategy<Value = Vec<Vec<u32>>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    // The same cases each time: a draw that falls on a border is up to rounding.
+    #![proptest_config(ProptestConfig { cases: 12, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
     #[test]
     fn cached_batches_equal_uncached_decoding_one_by_one(prompts in prompts(), n in 1usize..30) {
         for position_embedding in [PositionEmbedding::Learned, PositionEmbedding::Rope] {
             let gpt = gpt_with(|config| config.position_embedding = position_embedding);
-            let want: Vec<Vec<u32>> = prompts.iter().map(|prompt| by_definition(&gpt, prompt, n)).collect();
-            prop_assert_eq!(texts(&generate(&gpt, &prompts, &greedy(n), None).unwrap()), want);
+            let completions = generate(&gpt, &prompts, &greedy(n), None).unwrap();
+            for (prompt, completion) in prompts.iter().zip(completions) {
+                prop_assert_eq!(completion.ids.len(), n);
+                assert_greedy(&gpt, prompt, &completion.ids);
+            }
         }
     }
 
@@ -247,7 +249,7 @@ fn a_full_context_stops_with_length_where_that_is_asked_for() {
         // The last token is written but need not be read.
         assert_eq!(completion.ids.len(), BLOCK_SIZE + 1 - prompt.len());
         assert_eq!(completion.finish_reason, Some(FinishReason::Length));
-        assert_eq!(completion.ids, by_definition(&gpt, prompt, completion.ids.len()));
+        assert_greedy(&gpt, prompt, &completion.ids);
         let beams = GenerationConfig { num_beams: 3, ..config.clone() };
         let beam = BeamSearch::new(&gpt, prompt, &beams, None).unwrap().run().unwrap().remove(0);
         assert_eq!((beam.ids.len(), beam.finish_reason), (completion.ids.len(), Some(FinishReason::Length)));
@@ -334,14 +336,16 @@ fn each_token_says_how_it_was_chosen_if_asked() {
 
 #[test]
 fn a_model_that_computes_nan_is_an_error_that_says_so_and_the_end() {
-    let gpt = gpt_with(|config| config.initializer_range = 1e30);
+    let gpt = gpt();
+    let damaged = Tensor::full(f32::NAN, (1, 12), gpt.device()).unwrap();
+    gpt.parameters()[0].tensor.slice_set(&damaged, 0, 9).unwrap();
     for num_beams in [1, 2] {
         let config = GenerationConfig { num_beams, ..greedy(3) };
         let error = generate(&gpt, &[vec![1]], &config, None).unwrap_err();
         assert!(error.to_string().contains("instead of a number"), "{error}");
     }
     let mut generator = Generator::new(&gpt, &[vec![1]], &greedy(3), None).unwrap();
-    assert!(matches!(generator.next(), Some(Err(Error::NotFinite { .. }))));
+    assert!(matches!(generator.next(), Some(Err(Error::NotFinite { id: 9, .. }))));
     assert!(generator.next().is_none());
 }
 
