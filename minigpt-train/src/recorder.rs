@@ -24,7 +24,7 @@ impl Recorder {
         };
         let mut events = EventFile::create(run.path(), now(), &host())?;
         if step > 0 {
-            events.restart(step, now())?;
+            events.restart(step + 1, now())?;
         }
         Ok(Self { metrics, events, path: run.path().to_owned() })
     }
