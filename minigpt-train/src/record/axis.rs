@@ -97,7 +97,7 @@ fn round_step(least: f64) -> f64 {
 
 /// A multiple of `step` with no more digits than it needs.
 fn label(number: f64, step: f64) -> String {
-    if step >= 1e9 || step < 1e-5 {
+    if !(1e-5..1e9).contains(&step) {
         return format!("{number:.1e}");
     }
     let decimals = (-step.log10().floor()).max(0.0) as usize;
