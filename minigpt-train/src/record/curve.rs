@@ -110,9 +110,9 @@ fn subtitle(runs: &[(String, Vec<Record>)]) -> String {
     let summary = Summary::of(records);
     let Some(loss) = summary.last_loss else { return "no step recorded yet".to_owned() };
     let (steps, tokens) = (grouped(summary.steps as i64), grouped(summary.tokens as i64));
-    let mut text = format!("{steps} steps · {tokens} tokens · {} · training {loss:.3}", summary.time());
+    let mut text = format!("{steps} steps · {tokens} tokens · {} · training {}", summary.time(), told(loss));
     if let (Some(best), Some(step)) = (summary.best_val_loss, summary.best_val_step) {
-        let _ = write!(text, " · best validation {best:.3} at step {}", grouped(step as i64));
+        let _ = write!(text, " · best validation {} at step {}", told(best), grouped(step as i64));
     }
     text
 }
@@ -154,7 +154,7 @@ fn legend_words(runs: &[(String, Vec<Record>)], series: &[Series]) -> Vec<(Strin
     let named = |(i, (name, records)): (usize, &(String, Vec<Record>))| {
         let (name, i) = (short(name), i % COLOURS.len());
         match Summary::of(records).best_val_loss {
-            Some(best) => (points(i), format!("{name} {best:.3}")),
+            Some(best) => (points(i), format!("{name} {}", told(best))),
             None => (line("thin", i), name),
         }
     };
@@ -288,9 +288,10 @@ fn draw_validation(svg: &mut String, page: &Page, colour: usize, name: &str, poi
     for (at, loss) in points {
         let _ = writeln!(
             svg,
-            "<circle class=\"f{colour}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"{radius}\"><title>{name} {loss:.4}</title></circle>",
+            "<circle class=\"f{colour}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"{radius}\"><title>{name} {}</title></circle>",
             page.x(*at),
-            page.y(*loss)
+            page.y(*loss),
+            told(*loss)
         );
     }
 }
@@ -305,10 +306,16 @@ fn draw_best(svg: &mut String, page: &Page, series: &Series) {
     let above = if y - page.top > 24.0 { -12.0 } else { 22.0 };
     let _ = writeln!(
         svg,
-        "<text class=\"best f1\" text-anchor=\"{anchor}\" x=\"{:.1}\" y=\"{:.1}\">{loss:.3}</text>",
+        "<text class=\"best f1\" text-anchor=\"{anchor}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
         if anchor == "end" { x + 10.0 } else { x },
-        y + above
+        y + above,
+        told(loss)
     );
+}
+
+/// A loss with three decimals; one that left all bounds in short.
+fn told(loss: f64) -> String {
+    if loss.abs() < 1e5 { format!("{loss:.3}") } else { format!("{loss:.1e}") }
 }
 
 /// A name of at most as many columns as the legend has for one.
@@ -352,6 +359,8 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::terminal;
+    use proptest::prelude::*;
 
     /// A run that learns, with some noise and a validation every tenth record.
     fn run(name: &str, records: u64, floor: f64) -> (String, Vec<Record>) {
@@ -455,5 +464,37 @@ mod tests {
         write(&path, &runs, Axis::Step).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), svg(&runs, Axis::Step));
         assert!(write(&folder.path().join("no/such/loss.svg"), &runs, Axis::Step).is_err());
+    }
+
+    fn any_record() -> impl Strategy<Value = Record> {
+        let number = || prop_oneof![any::<f64>(), 0.0..12.0_f64, Just(2.0)];
+        (any::<u64>(), number(), number(), any::<u64>(), proptest::option::of(number())).prop_map(
+            |(step, loss, seconds, tokens, val_loss)| Record {
+                step,
+                loss,
+                seconds,
+                tokens,
+                val_loss,
+                ..Record::default()
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn any_numbers_at_all_make_a_sound_picture(
+            records in proptest::collection::vec(any_record(), 0..40),
+            axis in prop_oneof![Just(Axis::Step), Just(Axis::Tokens), Just(Axis::Time)],
+        ) {
+            let run = ("run".to_owned(), records);
+            for runs in [vec![run.clone()], vec![run.clone(), run]] {
+                let drawn = svg(&runs, axis);
+                prop_assert!(drawn.len() < 200_000);
+                let curves = drawn.split("class=\"page\"").nth(1).unwrap().split("y=\"53\">").nth(1).unwrap();
+                let curves = curves.split_once('\n').unwrap().1;
+                prop_assert!(!curves.contains("NaN") && !curves.contains("inf"), "{drawn}");
+                terminal::picture(&runs, axis, false);
+            }
+        }
     }
 }

@@ -57,7 +57,7 @@ pub(super) fn ends(numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 }
 
 fn finite(points: impl Iterator<Item = Point>) -> Vec<Point> {
-    points.filter(|(x, y)| x.abs() < FINITE && y.abs() < FINITE).collect()
+    points.filter(|(x, y)| (0.0..FINITE).contains(x) && y.abs() < FINITE).collect()
 }
 
 /// At each of at most `count` places, the height of a straight line fitted to the points around it, near ones
@@ -78,7 +78,7 @@ fn fitted(points: &[Point], i: usize, around: usize) -> f64 {
     let beyond = (i - start + 1).max(end - i) as f64;
     let (mut w, mut wx, mut wxx, mut wy, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
     let (mut low, mut high) = (f64::MAX, f64::MIN);
-    for (j, &(_, y)) in points.iter().enumerate().take(end).skip(start) {
+    for (j, &(_, y)) in (start..).zip(&points[start..end]) {
         let x = (j as f64 - i as f64) / beyond;
         let weight = (1.0 - x.abs().powi(3)).powi(3);
         (low, high) = (low.min(y), high.max(y));

@@ -142,7 +142,8 @@ fn answers<'a>(paths: &'a [PathBuf], runs: &'a [(String, Vec<Record>)]) -> Vec<R
 fn table(runs: &[RunAnswer<'_>]) -> String {
     let mut table = Table::new(&[1, 2, 3, 4, 5, 6]);
     table.row(["run", "steps", "last loss", "best validation", "at step", "tokens", "time"]);
-    let loss = |loss: Option<f64>| loss.map_or("–".to_owned(), |loss| format!("{loss:.4}"));
+    let told = |loss: f64| if loss.abs() < 1e5 { format!("{loss:.4}") } else { format!("{loss:.1e}") };
+    let loss = |loss: Option<f64>| loss.map_or("–".to_owned(), told);
     for RunAnswer { name, summary, .. } in runs {
         table.row([
             name,
