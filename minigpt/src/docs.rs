@@ -3,17 +3,17 @@
 use crate::Cli;
 use clap::Parser;
 
-const READMES: [(&str, &str); 2] = [
-    ("README.md", include_str!("../../README.md")),
-    ("README.zh.md", include_str!("../../README.zh.md")),
-];
+const READMES: [(&str, &str); 2] =
+    [("README.md", include_str!("../../README.md")), ("README.zh.md", include_str!("../../README.zh.md"))];
 
 /// The lines of `sh` blocks that call the program, without what runs it.
 fn commands(readme: &str) -> Vec<Vec<String>> {
     let blocks = readme.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let lines = blocks.flat_map(str::lines).map(|line| line.split(" #").next().unwrap_or(line).trim());
     lines
-        .filter_map(|line| line.strip_prefix("cargo run --release -- ").or_else(|| line.strip_prefix("minigpt ")))
+        .filter_map(|line| {
+            line.strip_prefix("cargo run --release -- ").or_else(|| line.strip_prefix("minigpt "))
+        })
         .map(|arguments| words(arguments.split(['|', '<', '>']).next().unwrap_or_default()))
         .collect()
 }
@@ -53,7 +53,10 @@ fn every_command_in_the_readmes_is_understood() {
 #[test]
 fn both_readmes_show_the_same_commands() {
     let [english, chinese] = READMES.map(|(_, readme)| {
-        commands(readme).into_iter().map(|command| command[..2.min(command.len())].join(" ")).collect::<Vec<_>>()
+        commands(readme)
+            .into_iter()
+            .map(|command| command[..2.min(command.len())].join(" "))
+            .collect::<Vec<_>>()
     });
     assert_eq!(english, chinese);
 }
@@ -61,7 +64,8 @@ fn both_readmes_show_the_same_commands() {
 #[test]
 fn the_architecture_names_every_crate() {
     let architecture = include_str!("../../ARCHITECTURE.md");
-    let members = include_str!("../../Cargo.toml").split("members = [").nth(1).unwrap().split(']').next().unwrap();
+    let members =
+        include_str!("../../Cargo.toml").split("members = [").nth(1).unwrap().split(']').next().unwrap();
     let crates: Vec<&str> = members.split('"').filter(|name| name.starts_with("minigpt")).collect();
     assert_eq!(crates.len(), 6, "{crates:?}");
     for name in crates {

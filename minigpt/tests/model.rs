@@ -24,7 +24,11 @@ fn answer(args: &[&str]) -> Value {
 /// Runs what must fail: its exit code, and what it said.
 fn failure(args: &[&str]) -> (i32, String) {
     let output = minigpt(args);
-    assert!(output.stdout.is_empty(), "nothing on standard output: {}", String::from_utf8_lossy(&output.stdout));
+    assert!(
+        output.stdout.is_empty(),
+        "nothing on standard output: {}",
+        String::from_utf8_lossy(&output.stdout)
+    );
     (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
 }
 
@@ -78,7 +82,8 @@ fn without_full_and_attention_there_is_neither() {
 /// Writes a small model with a character tokenizer of its own.
 fn with_tokenizer(folder: &Path) {
     let characters = CharTokenizer::from_text(&["<pad>", "<unk>", "<sep>"], "你好吗我很abc".chars()).unwrap();
-    let config = Config { vocab_size: 16, block_size: 8, n_layer: 2, n_head: 2, n_embd: 8, ..Config::default() };
+    let config =
+        Config { vocab_size: 16, block_size: 8, n_layer: 2, n_head: 2, n_embd: 8, ..Config::default() };
     folder::save(&Gpt::new(config, 1, &Device::Cpu).unwrap(), folder).unwrap();
     Tokenizer::Char(characters).save(folder).unwrap();
 }
@@ -144,7 +149,8 @@ fn plan_reports_parameters_memory_and_arithmetic() {
 
     let gpt3 = answer(&["plan", "--preset", "gpt3", "--flops-per-second", "1e15"]);
     assert_eq!(gpt3["parameters"]["total"], 174_604_259_328u64);
-    let small = ["plan", "--preset", "textbook", "--set", "position_embedding=sinusoidal", "--set", "n_layer=3"];
+    let small =
+        ["plan", "--preset", "textbook", "--set", "position_embedding=sinusoidal", "--set", "n_layer=3"];
     let small = answer(&small);
     assert_eq!(small["parameters"]["position_embedding"], 0);
     assert_eq!(small["measured"], true);

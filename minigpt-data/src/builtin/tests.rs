@@ -8,7 +8,7 @@ use super::typing::{Language, hurried};
 use super::{Pair, facts, held_out, held_out_index, topics, train, unseen};
 
 /// Changes with any question or answer: renew it when the change is meant.
-const FINGERPRINT: u64 = 8_494_441_616_561_253_566;
+const FINGERPRINT: u64 = 2_809_814_201_619_190_201;
 
 fn everything() -> Vec<Pair> {
     [train(), held_out(), unseen()].concat()

@@ -38,7 +38,7 @@ food | place | 食物 | 地方
 pizza | Italy | 比萨饼 | 意大利
 lasagna | Italy | 千层面 | 意大利
 sushi | Japan | 寿司 | 日本
-tempura | Japan | 天妇罗 | 日本
+sashimi | Japan | 生鱼片 | 日本
 curry | India | 咖喱 | 印度
 pho | Vietnam | - | -
 fondue | Switzerland | - | -
@@ -46,7 +46,7 @@ tom yum soup | Thailand | 冬阴功汤 | 泰国
 bibimbap | Korea | 石锅拌饭 | 韩国
 maple syrup | Canada | 枫糖浆 | 加拿大
 tea | China | 茶 | 中国
-Peking duck | Beijing | 烤鸭 | 北京
+zongzi | China | 粽子 | 中国
 mapo tofu | Sichuan | 麻婆豆腐 | 四川
 - | - | 热干面 | 武汉
 ";

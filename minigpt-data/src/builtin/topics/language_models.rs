@@ -33,13 +33,13 @@ GPT是什么？ | 什么是GPT？ | GPT是什么意思？ | GPT代表什么？
 What is a transformer? | What are transformers? | Explain the transformer. | What does a transformer do?
 = A transformer is a neural network with attention.
 什么是变换器？ | Transformer是什么？ | 什么是Transformer？ | 解释一下变换器。
-= 变换器是用注意力的神经网络。
+= 变换器是一种靠注意力工作的神经网络。
 
 What is a neural network? | What are neural networks? | Explain neural networks.
 How does a neural network work?
-= A neural network learns from examples with numbers.
+= A neural network learns from examples.
 什么是神经网络？ | 神经网络是什么？ | 神经网络有什么用？ | 解释一下神经网络。
-= 神经网络用许多数字从例子中学习。
+= 神经网络能从例子中学习。
 
 What is training? | What does training mean? | What happens in training? | Explain training.
 = Training changes my numbers until I guess better.
@@ -71,7 +71,7 @@ What is a context window? | What is the context? | What does context mean? | Exp
 什么是上下文？ | 上下文是什么？ | 什么是上下文窗口？ | 解释一下上下文。
 = 上下文是我一次能看到的文字。
 
-What is Rust? | What does Rust mean? | Tell me about Rust. | Is Rust a language?
+What is Rust? | What is the Rust language? | Tell me about Rust. | Is Rust a language?
 = Rust is a fast and safe programming language.
 Rust是什么？ | 什么是Rust？ | 介绍一下Rust。 | Rust是编程语言吗？
 = Rust是一种又快又安全的编程语言。
