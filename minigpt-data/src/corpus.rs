@@ -101,7 +101,12 @@ impl Corpus {
     /// Whatever is wrong with the data.
     pub fn open(path: &Path, options: &CorpusOptions) -> Result<Self> {
         if path == Path::new(builtin::NAME) {
-            return built_in(options);
+            return match options.kind {
+                Some(Kind::Text) => {
+                    Err(Error::BadOption("the built-in set is questions and answers, not text".into()))
+                }
+                _ => built_in(options),
+            };
         }
         let kind = options.kind.unwrap_or_else(|| Kind::of(path));
         match kind {

@@ -518,14 +518,41 @@ mod download {
 }
 
 #[test]
+fn the_built_in_set_is_used_by_its_name() {
+    let done = data(&["stats", "builtin", "--json"], "").success();
+    let said = answer(&done);
+    assert_eq!(
+        (&said["kind"], &said["unknown"], &said["bad"]["total"]),
+        (&json!("qa"), &json!(0), &json!(0))
+    );
+    assert!(said["examples"].as_u64().unwrap() > 4000);
+    let place = Place::new();
+    let out = place.text("out");
+    let done = data(&["prepare", "--input", "builtin", "--out", &out], "").code(1);
+    assert!(stderr(&done).contains("need no preparing"), "{}", stderr(&done));
+    let done = data(&["split", "builtin", "--out", &out], "").code(1);
+    assert!(stderr(&done).contains("split already"), "{}", stderr(&done));
+}
+
+#[test]
 fn the_list_names_every_set_with_size_licence_and_check() {
     let done = data(&["list"], "").success();
-    for name in ["names", "shakespeare", "tinystories", "hongloumeng", "22.5 MB", "SHA-256", "public domain"]
-    {
+    for name in [
+        "`builtin`",
+        "names",
+        "shakespeare",
+        "tinystories",
+        "hongloumeng",
+        "22.5 MB",
+        "SHA-256",
+        "public domain",
+    ] {
         assert!(stdout(&done).contains(name), "{name}");
     }
     let done = data(&["list", "--json"], "").success();
     let said = answer(&done);
+    assert_eq!(said["builtin"]["name"], "builtin");
+    assert!(said["builtin"]["held_out"].as_u64().unwrap() > 0);
     let shakespeare =
         said["public"].as_array().unwrap().iter().find(|set| set["name"] == "shakespeare").unwrap();
     assert_eq!(shakespeare["bytes"], 1_115_394);

@@ -6,7 +6,7 @@ use crate::table::{Table, count, counted};
 use anyhow::{Result, bail};
 use clap::Args;
 use minigpt_data::{
-    Cleaned, Dtype, Kind, Meta, PartMeta, PrepareOptions, PrepareStage, TokenizerChoice, prepare,
+    Cleaned, Dtype, Kind, Meta, PartMeta, PrepareOptions, PrepareStage, TokenizerChoice, builtin, prepare,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -44,6 +44,9 @@ struct Answer<'a> {
 }
 
 pub(super) fn run(args: &PrepareArgs) -> Result<()> {
+    if args.input == Path::new(builtin::NAME) {
+        bail!("the built-in set is questions and answers, which need no preparing: give its name to `train`");
+    }
     if Kind::of(&args.input) == Kind::Qa {
         let name = args.input.display();
         bail!("{name} holds question/answer lines, which need no preparing: give it to `train` as it is");

@@ -4,9 +4,9 @@ use super::skipped;
 use crate::output;
 use crate::progress::Progress;
 use crate::table::{Table, count};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
-use minigpt_data::{SplitOptions, SplitReport, split};
+use minigpt_data::{SplitOptions, SplitReport, builtin, split};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -44,6 +44,9 @@ struct Answer<'a> {
 }
 
 pub(super) fn run(args: &SplitArgs) -> Result<()> {
+    if args.file == Path::new(builtin::NAME) {
+        bail!("the built-in set is split already: some of its phrasings are held out");
+    }
     let options = SplitOptions { ratio: args.ratio, seed: args.seed, limit: args.limit, force: args.force };
     let mut bar: Option<Progress> = None;
     let report = split(&args.file, &args.out, &options, &mut |done, total| {
