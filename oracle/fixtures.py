@@ -16,11 +16,13 @@ from safetensors.torch import load_file
 import attention_fixtures
 import generate_fixtures
 import model_fixtures
+import muon_fixtures
 from cases import CASES
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 MODEL = "minigpt-model/tests/fixtures"
 GENERATE = "minigpt-generate/tests/fixtures"
+TRAIN = "minigpt-train/tests/fixtures"
 COMMITTED = REPOSITORY / MODEL
 TOLERANCE = 1e-6
 
@@ -45,6 +47,7 @@ def write_all(root):
         model_fixtures.write_case(case, root / MODEL)
     attention_fixtures.write_all(root / MODEL / "attention")
     generate_fixtures.write_all(root / GENERATE, root / MODEL)
+    muon_fixtures.write_all(root / TRAIN)
 
 
 def report(committed, remade):
@@ -57,7 +60,7 @@ def report(committed, remade):
 
 
 def files(root):
-    paths = [path for part in (MODEL, GENERATE) for path in (root / part).rglob("*")]
+    paths = [path for part in (MODEL, GENERATE, TRAIN) for path in (root / part).rglob("*")]
     return {str(path.relative_to(root)) for path in paths if path.is_file()}
 
 

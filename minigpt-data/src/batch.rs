@@ -1,5 +1,7 @@
 //! What training takes in one step: rows of ids and, shifted by one, the ids that should follow.
 
+use std::ops::Range;
+
 /// The target of a position that the loss leaves out.
 pub const IGNORE: u32 = u32::MAX;
 
@@ -48,6 +50,22 @@ impl Batch {
         self.targets.resize(self.rows * self.cols, IGNORE);
     }
 
+    /// The same rows as at most `parts` batches of about equal size, each as wide as its longest row.
+    pub fn split(&self, parts: usize) -> Vec<Batch> {
+        let parts = parts.clamp(1, self.rows.max(1));
+        (0..parts).map(|part| self.part(part * self.rows / parts..(part + 1) * self.rows / parts)).collect()
+    }
+
+    fn part(&self, rows: Range<usize>) -> Batch {
+        let lengths = self.lengths[rows.clone()].to_vec();
+        let cols = lengths.iter().copied().max().unwrap_or(self.cols);
+        let narrowed = |ids: &[u32]| -> Vec<u32> {
+            rows.clone().flat_map(|row| &ids[row * self.cols..][..cols]).copied().collect()
+        };
+        let (inputs, targets) = (narrowed(&self.inputs), narrowed(&self.targets));
+        Batch { inputs, targets, rows: rows.len(), cols, lengths }
+    }
+
     /// `rows × cols`: true where there is a token, false where there is padding (the attention mask).
     pub fn mask(&self) -> Vec<bool> {
         self.lengths.iter().flat_map(|&length| (0..self.cols).map(move |at| at < length)).collect()
@@ -73,5 +91,21 @@ mod tests {
         assert_eq!(batch.mask(), [true, true, true, true, false, false]);
         assert_eq!((batch.rows, batch.cols, batch.target_count()), (2, 3, 4));
         assert_eq!(batch.lengths, [3, 1]);
+    }
+
+    #[test]
+    fn parts_hold_every_row_once_and_no_needless_padding() {
+        let mut batch = Batch::with_capacity(3, 4);
+        batch.push(&[5, 6, 7, 8, 9], |_| true, 0);
+        batch.push(&[1, 2], |_| true, 0);
+        batch.push(&[3, 4, 5], |i| i > 1, 0);
+        let parts = batch.split(2);
+        assert_eq!(parts.len(), 2);
+        assert_eq!((parts[0].rows, parts[0].cols, &parts[0].inputs[..]), (1, 4, &[5, 6, 7, 8][..]));
+        assert_eq!((parts[1].rows, parts[1].cols, &parts[1].inputs[..]), (2, 2, &[1, 0, 3, 4][..]));
+        assert_eq!(parts[1].targets, [2, IGNORE, IGNORE, 5]);
+        assert_eq!(parts[1].lengths, [1, 2]);
+        assert_eq!(batch.split(9).len(), 3);
+        assert_eq!(batch.split(0), batch.split(1));
     }
 }

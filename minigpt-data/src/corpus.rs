@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::jsonl::JsonlFile;
 use crate::loader::Dataset;
 use crate::prepared::Prepared;
-use crate::qa_dataset::{QaDataset, QaOptions};
+use crate::qa_dataset::{LossOn, Padding, QaDataset, QaOptions};
 use crate::qa_encoder::QaEncoder;
 use crate::record::Record;
 use crate::split::{Selection, count_lines};
@@ -64,6 +64,14 @@ pub struct CorpusOptions {
     pub qa: QaOptions,
 }
 
+impl Default for CorpusOptions {
+    /// Characters, a tenth for validation, and questions of up to 128 tokens.
+    fn default() -> Self {
+        let qa = QaOptions { max_length: 128, loss_on: LossOn::All, padding: Padding::Longest };
+        Self { kind: None, tokenizer: None, val_fraction: 0.1, seed: 1337, limit: None, qa }
+    }
+}
+
 /// Data, ready to be drawn from.
 #[derive(Debug)]
 pub struct Corpus {
@@ -95,6 +103,11 @@ pub enum CorpusParts {
 }
 
 impl Corpus {
+    /// How many tokens there are, where the data says.
+    pub fn vocab_size(&self) -> Option<usize> {
+        self.tokenizer.as_ref().map(Tokenizer::vocab_size)
+    }
+
     /// Opens what is at a path.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 //! (checked) → `window` (what the model has in view, cached) → [`processors`] (what changes the logits) →
 //! [`sampling`] (one token) → [`text`] (as it can be shown). [`generator`] puts these together token by token,
 //! [`beam`] as a search, and [`completion`] is what comes out of both. Beside them: `probabilities` and [`explain`],
-//! for looking at a choice.
+//! for looking at a choice, and [`repetition`], for noticing that a text goes round in circles.
 //!
 //! Names, meanings, order and results are those of Hugging Face's `generate`.
 
@@ -17,6 +17,7 @@ pub mod generator;
 mod probabilities;
 pub mod processors;
 mod prompt;
+pub mod repetition;
 pub mod sampling;
 pub mod style;
 pub mod text;

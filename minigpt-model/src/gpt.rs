@@ -9,7 +9,7 @@ use crate::embedding::Embedding;
 use crate::error::{Error, Result};
 use crate::init::init;
 use crate::linear::Norm;
-use crate::ops::{self, IGNORE, Visible};
+use crate::ops::{self, IGNORE, Stored, Visible};
 use crate::parameters::specs;
 use crate::trace::Trace;
 use crate::weights::Weights;
@@ -57,6 +57,11 @@ pub struct Loss {
 }
 
 impl Loss {
+    /// The sum as a number.
+    pub fn value(&self) -> Result<f64> {
+        Ok(f64::from(self.sum.to_scalar::<f32>()?))
+    }
+
     /// The mean over the targets that counted.
     pub fn mean(&self) -> Result<Tensor> {
         Ok((&self.sum / self.tokens.max(1) as f64)?)
@@ -252,11 +257,7 @@ impl Gpt {
         let c = self.config.n_embd;
         let mut shape = hidden.dims().to_vec();
         let rows = hidden.reshape((hidden.elem_count() / c, c))?;
-        let logits = rows.matmul(&self.head.weight.t()?)?;
-        let logits = match &self.head.bias {
-            Some(bias) => logits.broadcast_add(bias)?,
-            None => logits,
-        };
+        let logits = ops::linear(&rows, &self.head.weight, Stored::OutIn, self.head.bias.as_ref())?;
         if let Some(last) = shape.last_mut() {
             *last = self.config.vocab_size;
         }

@@ -1,6 +1,6 @@
 //! The linear layer and the norm: what all other layers are made of.
 
-use crate::ops;
+use crate::ops::{self, Stored};
 use crate::weights::Weights;
 use candle_core::{Result, Tensor};
 
@@ -27,11 +27,8 @@ impl Linear {
         let (width, out) = self.weight.dims2()?;
         let mut shape = x.dims().to_vec();
         let rows = x.elem_count() / width;
-        let y = x.reshape((rows, width))?.matmul(&self.weight)?; // (rows, out)
-        let y = match &self.bias {
-            Some(bias) => y.broadcast_add(bias)?,
-            None => y,
-        };
+        let x = x.reshape((rows, width))?;
+        let y = ops::linear(&x, &self.weight, Stored::InOut, self.bias.as_ref())?; // (rows, out)
         if let Some(last) = shape.last_mut() {
             *last = out;
         }

@@ -84,6 +84,13 @@ impl Tokenizer {
         Some(text)
     }
 
+    /// How many bytes of text a token stands for: none for a special one, or one that is not in the vocabulary.
+    pub fn byte_length(&self, id: u32) -> usize {
+        let bytes = self.token_bytes(id).unwrap_or_default();
+        let special = std::str::from_utf8(bytes).is_ok_and(|text| self.special_id(text) == Some(id));
+        if special { 0 } else { bytes.len() }
+    }
+
     /// How many tokens there are; ids are below it.
     pub fn vocab_size(&self) -> usize {
         match self {

@@ -49,6 +49,9 @@ pub enum Error {
     /// What the run records could not be written.
     #[error(transparent)]
     Record(#[from] crate::record::Error),
+    /// The system gave no threads.
+    #[error(transparent)]
+    Threads(#[from] rayon::ThreadPoolBuildError),
     /// A tensor operation failed.
     #[error(transparent)]
     Tensor(#[from] candle_core::Error),

@@ -1,7 +1,8 @@
 //! Muon, for the matrices inside the blocks: momentum whose singular values are all made about 1 before the step, so
 //! that every direction of a matrix learns at the same pace (Jordan et al. 2024).
 
-use candle_core::{Result, Tensor};
+use candle_core::{DType, Result, Tensor};
+use minigpt_model::ops::{Matrix, product};
 
 /// How much of the momentum stays each step.
 pub const MOMENTUM: f64 = 0.95;
@@ -22,7 +23,7 @@ pub fn update(gradient: &Tensor, momentum: &Tensor) -> Result<(Tensor, Tensor)> 
     let ahead = ((gradient * (1.0 - MOMENTUM))? + (&momentum * MOMENTUM)?)?;
     let (rows, columns) = gradient.dims2()?;
     // A joint projection is several square matrices side by side; each is turned by itself.
-    let parts = if columns % rows == 0 && columns / rows == 3 { 3 } else { 1 };
+    let parts = if columns == 3 * rows { 3 } else { 1 };
     let turned = (0..parts)
         .map(|i| orthogonal(&ahead.narrow(1, i * columns / parts, columns / parts)?.contiguous()?))
         .collect::<Result<Vec<_>>>()?;
@@ -34,9 +35,44 @@ pub fn update(gradient: &Tensor, momentum: &Tensor) -> Result<(Tensor, Tensor)> 
 
 /// The nearest matrix with orthonormal rows or columns, roughly.
 fn orthogonal(x: &Tensor) -> Result<Tensor> {
+    if !(x.device().is_cpu() && x.dtype() == DType::F32) {
+        return orthogonal_composed(x);
+    }
+    let (rows, columns) = x.dims2()?;
+    let mut data = x.flatten_all()?.to_vec1::<f32>()?;
+    let norm = data.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>().sqrt();
+    data.iter_mut().for_each(|x| *x = (f64::from(*x) / (norm + 1e-7)) as f32);
+    newton_schulz(&mut data, rows, columns);
+    Tensor::from_vec(data, (rows, columns), x.device())
+}
+
+/// [`orthogonal_composed`] on one thread and in three buffers, for a matrix of norm 1. The matrices of a model are
+/// many, and too small to be split over threads.
+fn newton_schulz(x: &mut Vec<f32>, rows: usize, columns: usize) {
+    let short = rows.min(columns);
+    let (mut gram, mut polynomial, mut next) =
+        (vec![0f32; short * short], vec![0f32; short * short], x.clone());
+    for _ in 0..ITERATIONS {
+        let view = Matrix::new(x, rows, columns, columns);
+        // X·Xᵀ of a wide matrix, Xᵀ·X of a tall one: the smaller of the two.
+        let (a, b) = if rows <= columns { (view, view.t()) } else { (view.t(), view) };
+        product(&mut gram, false, 1.0, a, b);
+        let g = Matrix::new(&gram, short, short, short);
+        product(&mut polynomial, false, C as f32, g, g);
+        polynomial.iter_mut().zip(&gram).for_each(|(p, g)| *p += B as f32 * g);
+        let p = Matrix::new(&polynomial, short, short, short);
+        let (a, b) = if rows <= columns { (p, view) } else { (view, p) };
+        product(&mut next, false, 1.0, a, b);
+        next.iter_mut().zip(x.iter()).for_each(|(next, x)| *next += A as f32 * x);
+        std::mem::swap(x, &mut next);
+    }
+}
+
+/// The definition of [`orthogonal`].
+fn orthogonal_composed(x: &Tensor) -> Result<Tensor> {
     let (rows, columns) = x.dims2()?;
     if rows > columns {
-        return orthogonal(&x.t()?.contiguous()?)?.t()?.contiguous();
+        return orthogonal_composed(&x.t()?.contiguous()?)?.t()?.contiguous();
     }
     let norm = f64::from(x.sqr()?.sum_all()?.to_scalar::<f32>()?).sqrt();
     let mut x = (x / (norm + 1e-7))?;
@@ -78,6 +114,16 @@ mod tests {
         let tall = orthogonal(&numbers(24, 8)).unwrap();
         assert_eq!(tall.dims(), [24, 8]);
         assert!(gram(&tall.t().unwrap().contiguous().unwrap()).1 < 0.4);
+    }
+
+    #[test]
+    fn fused_equals_composed() {
+        for (rows, columns) in [(1, 1), (8, 24), (24, 8), (7, 7), (130, 40)] {
+            let (x, y) = (numbers(rows, columns), numbers(rows, columns));
+            let difference = (orthogonal(&x).unwrap() - orthogonal_composed(&y).unwrap()).unwrap();
+            let difference = difference.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
+            assert!(difference < 1e-3, "{rows} × {columns}: {difference}");
+        }
     }
 
     #[test]

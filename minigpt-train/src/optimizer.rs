@@ -6,6 +6,7 @@ use crate::gradients::Gradients;
 use crate::muon;
 use candle_core::{Tensor, Var};
 use minigpt_model::Parameter;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -94,6 +95,7 @@ impl Optimizer {
         // Young moments are too small; this is how much.
         let correction1 = 1.0 - beta1.powf(self.step as f64);
         let correction2 = 1.0 - beta2.powf(self.step as f64);
+        let mut inside = Vec::new();
         for (slot, gradient) in self.slots.iter_mut().zip(gradients.tensors()) {
             match &mut slot.memory {
                 Memory::AdamW { m, v } => {
@@ -103,15 +105,17 @@ impl Optimizer {
                     let update = adamw::Update { beta1, beta2, eps, scale, rate, root_correction2, keep };
                     update.apply(&slot.parameter, m, v, gradient)?;
                 }
-                Memory::Muon { momentum } => {
-                    let rate = learning_rate * muon_ratio;
-                    let (turned, new) = muon::update(&(gradient * scale)?, momentum)?;
-                    let kept = (slot.parameter.as_detached_tensor() * (1.0 - learning_rate * slot.decay))?;
-                    slot.parameter.set(&(kept - (turned * rate)?)?)?;
-                    *momentum = new;
-                }
+                Memory::Muon { momentum } => inside.push((&slot.parameter, slot.decay, momentum, gradient)),
             }
         }
+        // The matrices are many and small: a thread each, and none is split.
+        inside.into_par_iter().try_for_each(|(parameter, decay, momentum, gradient)| {
+            let (turned, new) = muon::update(&(gradient * scale)?, momentum)?;
+            let kept = (parameter.as_detached_tensor() * (1.0 - learning_rate * decay))?;
+            parameter.set(&(kept - (turned * (learning_rate * muon_ratio))?)?)?;
+            *momentum = new;
+            Ok::<_, Error>(())
+        })?;
         Ok(())
     }
 

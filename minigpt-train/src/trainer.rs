@@ -3,28 +3,20 @@
 use crate::checkpoint::{self, Best, Checkpoint, State};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
+use crate::evaluate::{evaluate, loss};
 use crate::gradients::Gradients;
 use crate::optimizer::Optimizer;
 use crate::record::Record;
 use crate::recorder::Recorder;
 use crate::run_folder::RunFolder;
-use candle_core::Tensor;
-use minigpt_data::{Batch, Dataset, Loader, Position};
-use minigpt_model::{Device, Gpt, Loss, Parameter, Pass, ops};
+use crate::training_data::TrainingData;
+use crate::workers::Workers;
+use minigpt_data::{Batch, Position};
+use minigpt_model::{Device, Gpt, Parameter, ops};
 use minigpt_tokenizer::Tokenizer;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-
-/// What a run is trained on.
-pub struct TrainingData {
-    /// Batches to learn from.
-    pub train: Loader<Box<dyn Dataset>>,
-    /// Batches to judge by.
-    pub val: Option<Loader<Box<dyn Dataset>>>,
-    /// What made the ids; goes into every model folder.
-    pub tokenizer: Option<Tokenizer>,
-}
 
 /// What happens in a run.
 #[derive(Debug)]
@@ -116,6 +108,7 @@ pub struct Trainer {
     optimizer: Optimizer,
     data: TrainingData,
     config: TrainConfig,
+    workers: Workers,
     steps: u64,
     state: State,
     run: RunFolder,
@@ -182,6 +175,7 @@ impl Trainer {
         config.validate()?;
         let parameters = gpt.parameters();
         let optimizer = Optimizer::new(&parameters, config.optimizer())?;
+        let workers = Workers::for_model(&gpt)?;
         let accumulated = config.gradient_accumulation_steps as u64;
         let steps = match config.epochs {
             Some(epochs) => (epochs * data.train.batches_per_epoch()).div_ceil(accumulated),
@@ -196,6 +190,7 @@ impl Trainer {
             optimizer,
             data,
             config,
+            workers,
             steps,
             state,
             run,
@@ -261,14 +256,21 @@ impl Trainer {
         for micro in 0..self.config.gradient_accumulation_steps {
             let batch = self.data.train.next_batch()?;
             let key = ops::place(ops::place(self.config.seed, self.state.step), micro as u64);
-            let loss = loss(&self.gpt, &batch, Some(key))?;
-            sum += f64::from(loss.sum.to_scalar::<f32>()?);
-            tokens += loss.tokens;
-            let new = Gradients::of(&loss.sum, &self.parameters)?;
-            gradients = Some(match gradients {
-                None => new,
-                Some(all) => Gradients::sum(all, &new)?,
-            });
+            let (gpt, parameters) = (&self.gpt, &self.parameters);
+            let parts = (0..).zip(batch.split(self.workers.threads())).collect();
+            let learn = |(part, batch): (u64, Batch)| {
+                let loss = loss(gpt, &batch, Some(ops::place(key, part)))?;
+                Ok::<_, Error>((loss.value()?, loss.tokens, Gradients::of(&loss.sum, parameters)?))
+            };
+            for learned in self.workers.map(parts, learn) {
+                let (value, count, new) = learned?;
+                sum += value;
+                tokens += count;
+                gradients = Some(match gradients {
+                    None => new,
+                    Some(all) => Gradients::sum(all, &new)?,
+                });
+            }
         }
         let step = self.state.step + 1;
         let count = tokens.max(1) as f64;
@@ -303,16 +305,10 @@ impl Trainer {
     fn validate(&mut self) -> Result<Option<f64>> {
         let Some(val) = &mut self.data.val else { return Ok(None) };
         let batches = match self.config.eval_iters {
-            0 => val.batches_per_epoch(),
-            n => n.min(val.batches_per_epoch()),
+            0 => u64::MAX,
+            batches => batches,
         };
-        let (mut sum, mut tokens) = (0f64, 0usize);
-        for batch in 0..batches {
-            let loss = loss(&self.gpt, &val.batch(Position { epoch: 0, batch })?, None)?;
-            sum += f64::from(loss.sum.to_scalar::<f32>()?);
-            tokens += loss.tokens;
-        }
-        Ok((tokens > 0).then(|| sum / tokens as f64))
+        Ok(evaluate(&self.gpt, val, batches, &self.workers, |_| {})?.loss())
     }
 
     fn keep_best(&mut self, val_loss: Option<f64>, observer: &mut dyn Observer) -> Result<()> {
@@ -382,15 +378,6 @@ impl Trainer {
     fn seconds(&self) -> f64 {
         self.seconds_before + self.began.elapsed().as_secs_f64()
     }
-}
-
-/// The loss of a batch; with a key, in training.
-fn loss(gpt: &Gpt, batch: &Batch, dropout: Option<u64>) -> Result<Loss> {
-    let shape = (batch.rows, batch.cols);
-    let ids = Tensor::from_slice(&batch.inputs, shape, gpt.device())?;
-    let targets = Tensor::from_slice(&batch.targets, shape, gpt.device())?;
-    // Padding stands at the end of a row, where no token that counts can see it: no mask is needed.
-    Ok(gpt.loss(&ids, &targets, Pass { dropout, ..Pass::default() })?)
 }
 
 fn due(step: u64, interval: u64) -> bool {

@@ -3,9 +3,9 @@
 #[path = "../../minigpt-model/tests/support/mod.rs"]
 mod support;
 
-use candle_core::Device;
-use minigpt_model::{Pass, folder};
-use minigpt_train::{Gradients, Optimizer, OptimizerConfig};
+use candle_core::{Device, Var};
+use minigpt_model::{Parameter, Pass, folder};
+use minigpt_train::{Gradients, Optimizer, OptimizerConfig, OptimizerKind};
 use support::Fixture;
 
 const LEARNING_RATE: f64 = 1e-2;
@@ -50,4 +50,32 @@ fn ten_steps_with_clipping_equal_pytorch_in_every_configuration() {
         }
     }
     assert!(clipped > 10, "clipping is tested as well");
+}
+
+#[test]
+fn five_steps_of_muon_equal_pytorch_on_matrices_of_every_proportion() {
+    let fixture = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/muon.safetensors");
+    let expected = Fixture::open_at(&fixture);
+    for name in ["square", "wide", "tall", "joint"] {
+        let before = Var::from_tensor(&expected.need(&format!("{name}.before"))).unwrap();
+        // Muon moves what stands inside a block.
+        let parameter = Parameter { name: format!("h.0.{name}.weight"), tensor: before.as_tensor().clone() };
+        // PyTorch multiplies the decay with Muon's own rate, 20 times AdamW's here.
+        let muon = OptimizerConfig {
+            kind: OptimizerKind::Muon,
+            muon_ratio: 20.0,
+            weight_decay: 2.0,
+            ..OptimizerConfig::default()
+        };
+        let mut optimizer = Optimizer::new(&[parameter.clone()], muon).unwrap();
+        for gradient in expected.need(&format!("{name}.gradients")).chunk(5, 0).unwrap() {
+            let gradient = gradient.squeeze(0).unwrap();
+            let loss = (&gradient * &parameter.tensor).unwrap().sum_all().unwrap();
+            optimizer.step(&Gradients::of(&loss, &[parameter.clone()]).unwrap(), 1.0, 0.02 / 20.0).unwrap();
+        }
+        let want = expected.need(&format!("{name}.after"));
+        let difference = (before.as_tensor() - want).unwrap().abs().unwrap().max_all().unwrap();
+        let difference = difference.to_scalar::<f32>().unwrap();
+        assert!(difference < 1e-4, "{name} differs by {difference}");
+    }
 }

@@ -1,6 +1,9 @@
-//! MiniGPT as a library: the crates below this one under a single name, and a model with its tokenizer.
+//! MiniGPT as a library: the crates below this one under a single name, a model with its tokenizer, talking
+//! with it, and scoring its answers.
 
+mod conversation;
 mod model_folder;
+mod questions;
 
 pub use minigpt_data as data;
 pub use minigpt_generate as generate;
@@ -8,7 +11,9 @@ pub use minigpt_model as model;
 pub use minigpt_tokenizer as tokenizer;
 pub use minigpt_train as train;
 
+pub use conversation::{Conversation, Format};
 pub use model_folder::ModelFolder;
+pub use questions::{Answered, answer_all};
 
 /// The example of the README, compiled.
 #[cfg(doctest)]

@@ -11,6 +11,7 @@ mod progress;
 mod run_config;
 mod settings;
 mod table;
+mod threads;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -28,14 +29,20 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Train a small model on the built-in questions and answers, score it, and talk with it: start here.
+    Demo(commands::demo::DemoArgs),
     /// Find, fetch, prepare, split and measure data.
     Data(commands::data::DataArgs),
     /// Train a tokenizer, or turn text into ids and back.
     Tokenizer(commands::tokenizer::TokenizerArgs),
     /// Train a model, or go on training it.
     Train(commands::train::TrainArgs),
+    /// Say how well a model predicts data: loss, perplexity, questions answered.
+    Eval(commands::eval::EvalArgs),
     /// Let a model go on with a text.
     Generate(commands::generate::GenerateArgs),
+    /// Talk with a model.
+    Chat(commands::chat::ChatArgs),
     /// Look inside a model: tokens, probabilities, attention.
     Inspect(commands::inspect::InspectArgs),
     /// Say what a model costs: parameters, memory, arithmetic, time.
@@ -54,12 +61,16 @@ fn main() -> ExitCode {
 /// Everything but the first look at the CPU; not inlined, so that `main` holds no instruction that it may lack.
 #[inline(never)]
 fn run() -> ExitCode {
+    threads::choose();
     let cli = Cli::parse();
     let done = match cli.command {
+        Command::Demo(args) => commands::demo::run(&args),
         Command::Data(args) => commands::data::run(&args),
         Command::Tokenizer(args) => commands::tokenizer::run(&args),
         Command::Train(args) => commands::train::run(&args),
+        Command::Eval(args) => commands::eval::run(&args),
         Command::Generate(args) => commands::generate::run(&args),
+        Command::Chat(args) => commands::chat::run(&args),
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Plot(args) => commands::plot::run(&args),

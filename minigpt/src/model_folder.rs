@@ -45,6 +45,15 @@ impl ModelFolder {
         })
     }
 
+    /// The tokens that end a text: the one that the model's configuration names, and the separator behind an answer.
+    pub fn stop_ids(&self) -> Vec<u32> {
+        let named = self.gpt.extra().get("eos_token_id").and_then(serde_json::Value::as_u64);
+        let separator = self.tokenizer.as_ref().and_then(|tokenizer| tokenizer.special_id(minigpt_data::SEP));
+        let vocab_size = self.gpt.config().vocab_size;
+        let known = named.and_then(|id| u32::try_from(id).ok()).into_iter().chain(separator);
+        known.filter(|&id| (id as usize) < vocab_size).collect()
+    }
+
     /// The ids of a text in which the names of special tokens mean those tokens.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         Ok(self.need_tokenizer()?.encode_with_special(text)?)

@@ -79,11 +79,13 @@ impl RunConfig {
     pub fn read(path: &Path, changes: &[String]) -> Result<Self> {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("{}: can't be read", path.display()))?;
-        let table: Table = text
-            .parse()
-            .map_err(|e: toml::de::Error| anyhow::anyhow!("{}: {}", path.display(), e.message()))?;
+        Self::parse(&text, changes).with_context(|| format!("{}: not a usable configuration", path.display()))
+    }
+
+    /// The same from the text of a file.
+    pub fn parse(text: &str, changes: &[String]) -> Result<Self> {
+        let table: Table = text.parse().map_err(|e: toml::de::Error| anyhow::anyhow!("{}", e.message()))?;
         Self::resolve(table, changes)
-            .with_context(|| format!("{}: not a usable configuration", path.display()))
     }
 
     fn resolve(mut table: Table, changes: &[String]) -> Result<Self> {

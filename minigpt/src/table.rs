@@ -41,10 +41,31 @@ impl Table {
     }
 }
 
-/// How many columns of a terminal a text takes: Chinese, Japanese and Korean characters take two.
-fn columns_of(text: &str) -> usize {
-    let wide = |c: char| matches!(c as u32, 0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60 | 0xffe0..=0xffe6 | 0x1f300..=0x1faff | 0x20000..=0x3fffd);
-    text.chars().map(|c| if wide(c) { 2 } else { 1 }).sum()
+/// A text cut to so many columns of a terminal, with … where something is missing.
+pub fn cut(text: &str, columns: usize) -> String {
+    if columns_of(text) <= columns {
+        return text.to_owned();
+    }
+    let (mut kept, mut used) = (String::new(), 0);
+    for c in text.chars() {
+        used += width(c);
+        if used >= columns {
+            break;
+        }
+        kept.push(c);
+    }
+    kept + "…"
+}
+
+/// How many columns of a terminal a text takes.
+pub fn columns_of(text: &str) -> usize {
+    text.chars().map(width).sum()
+}
+
+/// Chinese, Japanese and Korean characters take two columns.
+fn width(c: char) -> usize {
+    let wide = matches!(c as u32, 0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60 | 0xffe0..=0xffe6 | 0x1f300..=0x1faff | 0x20000..=0x3fffd);
+    if wide { 2 } else { 1 }
 }
 
 /// 1115394 as `1,115,394`.
@@ -87,6 +108,15 @@ mod tests {
         assert_eq!([0, 999, 1000, 228_145].map(bytes), ["0 B", "999 B", "1.0 kB", "228 kB"]);
         assert_eq!([999_999, 22_502_601, 2_227_753_162].map(bytes), ["1.0 MB", "22.5 MB", "2.2 GB"]);
         assert_eq!([0, 1, 2].map(|n| counted(n, "line")), ["0 lines", "1 line", "2 lines"]);
+    }
+
+    #[test]
+    fn long_lines_are_cut_by_their_columns() {
+        assert_eq!(cut("abc", 3), "abc");
+        assert_eq!(cut("abcd", 3), "ab…");
+        assert_eq!(cut("西遊記", 6), "西遊記");
+        assert_eq!(cut("西遊記", 5), "西遊…");
+        assert_eq!(cut("西遊記", 4), "西…");
     }
 
     #[test]

@@ -202,3 +202,33 @@ fn two_runs_can_not_share_a_folder() {
     kill(&mut first);
     assert!(error.contains("another run is training here"), "{error}");
 }
+
+/// A file may not grow beyond a limit: what a full disk looks like to a program.
+#[cfg(unix)]
+#[test]
+fn a_disk_that_is_full_costs_no_checkpoint() {
+    let place = Place::new();
+    place.trained("whole", &["--quiet"]);
+    place.trained("run", &["--quiet", "--set", "train.max_iters=30", "--set", "train.lr_decay_iters=60"]);
+    let before = place.weights("run");
+    let mut full = Command::new("sh");
+    full.args(["-c", "trap '' XFSZ; ulimit -f 40; exec \"$@\"", "sh"]).arg(env!("CARGO_BIN_EXE_minigpt"));
+    full.arg("train").arg("--config").arg(place.path("config.toml")).arg("--out").arg(place.path("run"));
+    let output = full.args(["--quiet", "--resume"]).output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.starts_with("error: ") && message.contains("File too large"), "{message}");
+    assert!(place.weights("run") == before, "the checkpoint has changed");
+    place.trained("run", &["--quiet", "--resume"]);
+    assert!(
+        place.weights("run") == place.weights("whole"),
+        "the run did not go on as if nothing had happened"
+    );
+}
+
+#[test]
+fn a_folder_that_is_no_folder_is_refused_before_anything_is_computed() {
+    let place = Place::new();
+    let message = place.refused("text.txt", &[]);
+    assert!(message.contains("text.txt"), "{message}");
+}

@@ -1,15 +1,20 @@
-//! Matrix products on strided views of a buffer, on one thread: the building block of fused attention.
+//! Matrix products on strided views of a buffer: the building block of everything else.
 #![expect(unsafe_code, reason = "the matrix product takes pointers")]
 
 use gemm::Parallelism;
 
 /// A matrix inside somebody's buffer: element (i, j) is `data[i * row + j * column]`.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Matrix<'a> {
+    /// The buffer.
     pub data: &'a [f32],
+    /// How many rows it has.
     pub rows: usize,
+    /// How many columns it has.
     pub columns: usize,
+    /// From one row to the next.
     pub row: usize,
+    /// From one column to the next.
     pub column: usize,
 }
 
@@ -31,22 +36,52 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// `dst = scale · a · b`, or `dst += scale · a · b` when `add` is set. `dst` holds `a.rows` × `b.columns` elements.
+/// `dst = scale · a · b`, or `dst += scale · a · b` when `add` is set, on one thread. `dst` holds `a.rows` ×
+/// `b.columns` elements.
 pub fn product(dst: &mut [f32], add: bool, scale: f32, a: Matrix, b: Matrix) {
-    a.check();
-    b.check();
-    let (m, n, k) = (a.rows, b.columns, a.columns);
-    assert_eq!(b.rows, k, "the inner sizes of a product");
+    let (m, n) = check(a, b);
     assert_eq!(dst.len(), m * n, "the size of a product");
-    let read = f32::from(u8::from(add));
     // SAFETY: `check` made sure that every element of `a` and `b` lies inside its buffer, `dst` has m·n elements, and
     // being borrowed mutably it overlaps neither.
+    unsafe { multiply(dst.as_mut_ptr(), add, scale, a, b, Parallelism::None) }
+}
+
+/// `a · b` in a new buffer, on the threads of the current pool.
+pub fn new_product(a: Matrix, b: Matrix) -> Vec<f32> {
+    /// Multiply-adds that are worth waking another thread for.
+    const WORTH_A_THREAD: usize = 1 << 18;
+    let (m, n) = check(a, b);
+    let threads = rayon::current_num_threads().min(m * n * a.columns / WORTH_A_THREAD);
+    let parallelism = if threads > 1 { Parallelism::Rayon(threads) } else { Parallelism::None };
+    let mut dst = Vec::with_capacity(m * n);
+    // SAFETY: as above; `dst` has room for m·n elements, all of which the product writes without reading them.
+    unsafe {
+        multiply(dst.as_mut_ptr(), false, 1.0, a, b, parallelism);
+        dst.set_len(m * n);
+    }
+    dst
+}
+
+/// The size of the product of two matrices that lie inside their buffers.
+fn check(a: Matrix, b: Matrix) -> (usize, usize) {
+    a.check();
+    b.check();
+    assert_eq!(b.rows, a.columns, "the inner sizes of a product");
+    (a.rows, b.columns)
+}
+
+/// # Safety
+/// All elements of `a` and `b` lie inside their buffers, `dst` has room for the product, and holds it already if `add`.
+unsafe fn multiply(dst: *mut f32, add: bool, scale: f32, a: Matrix, b: Matrix, parallelism: Parallelism) {
+    let (m, n, k) = (a.rows, b.columns, a.columns);
+    let read = f32::from(u8::from(add));
+    // SAFETY: the caller's.
     unsafe {
         gemm::gemm(
             m,
             n,
             k,
-            dst.as_mut_ptr(),
+            dst,
             1,
             n as isize,
             add,
@@ -61,7 +96,7 @@ pub fn product(dst: &mut [f32], add: bool, scale: f32, a: Matrix, b: Matrix) {
             false,
             false,
             false,
-            Parallelism::None,
+            parallelism,
         );
     }
 }
@@ -85,8 +120,10 @@ mod tests {
     #[test]
     fn an_empty_inner_size_gives_zeros() {
         let mut dst = [7.0; 4];
-        product(&mut dst, false, 1.0, Matrix::new(&[], 2, 0, 0), Matrix::new(&[], 0, 2, 2));
+        let (a, b) = (Matrix::new(&[], 2, 0, 0), Matrix::new(&[], 0, 2, 2));
+        product(&mut dst, false, 1.0, a, b);
         assert_eq!(dst, [0.0; 4]);
+        assert_eq!(new_product(a, b), [0.0; 4]);
     }
 
     #[test]

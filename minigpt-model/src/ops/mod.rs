@@ -9,6 +9,7 @@ mod attention;
 mod cross_entropy;
 mod dropout;
 mod layer_norm;
+mod linear;
 mod matrix;
 mod rope;
 mod simd;
@@ -20,6 +21,8 @@ pub use attention::{Visible, attention, attention_composed, self_attention, spli
 pub use cross_entropy::{IGNORE, cross_entropy, cross_entropy_composed};
 pub use dropout::{Dropout, dropout, dropout_composed, place};
 pub use layer_norm::{layer_norm, layer_norm_composed};
+pub use linear::{Stored, linear, linear_composed};
+pub use matrix::{Matrix, product};
 pub use rope::{rope, rope_composed};
 
 use candle_core::{CpuStorage, DType, Layout, Result, Storage, Tensor};

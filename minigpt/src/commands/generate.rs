@@ -182,7 +182,7 @@ fn config(args: &GenerateArgs, model: &ModelFolder) -> GenerationConfig {
         length_penalty: args.length_penalty,
         num_return_sequences: args.num_samples,
         stop_strings: args.stop.clone(),
-        eos_token_id: stop_ids(args, model),
+        eos_token_id: args.stop_id.iter().copied().chain(model.stop_ids()).collect(),
         seed: args.seed,
         context: match args.context {
             ContextName::Slide => ContextRule::Slide,
@@ -206,16 +206,6 @@ fn config(args: &GenerateArgs, model: &ModelFolder) -> GenerationConfig {
     // A beam search looks for the likeliest text; it does not draw.
     config.do_sample &= config.num_beams == 1;
     config
-}
-
-/// What ends a text: what was asked for, what the model's configuration names, and the separator behind an answer.
-fn stop_ids(args: &GenerateArgs, model: &ModelFolder) -> Vec<u32> {
-    let named = model.gpt.extra().get("eos_token_id").and_then(serde_json::Value::as_u64);
-    let separator = model.tokenizer.as_ref().and_then(|tokenizer| tokenizer.special_id("<sep>"));
-    let vocab_size = model.gpt.config().vocab_size;
-    let known = named.and_then(|id| u32::try_from(id).ok()).into_iter().chain(separator);
-    let known = known.filter(|&id| (id as usize) < vocab_size);
-    args.stop_id.iter().copied().chain(known).collect()
 }
 
 fn written(completion: Completion) -> Written {

@@ -1,6 +1,9 @@
 //! One subcommand a file: its arguments, and what it does with them.
 
+pub mod chat;
 pub mod data;
+pub mod demo;
+pub mod eval;
 pub mod generate;
 pub mod inspect;
 pub mod plan;

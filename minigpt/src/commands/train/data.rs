@@ -2,12 +2,10 @@
 
 use crate::output;
 use crate::run_config::RunConfig;
+use crate::table::counted;
 use anyhow::{Context, Result, ensure};
-use minigpt_data::{
-    Corpus, CorpusOptions, CorpusParts, Dataset, Loader, Order, Padding, QaOptions, Sampling, TextDataset,
-    TokenizerChoice,
-};
-use minigpt_tokenizer::Tokenizer;
+use minigpt_data::{Corpus, CorpusOptions, CorpusParts, Padding, QaOptions, TokenizerChoice};
+use minigpt_model::Config;
 use minigpt_train::TrainingData;
 use std::path::Path;
 
@@ -38,38 +36,11 @@ pub fn open(config: &RunConfig, tokenizer: Option<&Path>, block_size: usize) -> 
         },
     };
     let corpus = Corpus::open(Path::new(&data.path), &options).context("the data could not be opened")?;
-    loaders(config, corpus, block_size)
-}
-
-fn loaders(config: &RunConfig, corpus: Corpus, block_size: usize) -> Result<TrainingData> {
-    let Corpus { tokenizer, parts } = corpus;
-    let vocab_size = tokenizer.as_ref().map_or(config.model.vocab_size, Tokenizer::vocab_size);
-    let (train, val, order): (Box<dyn Dataset>, Option<Box<dyn Dataset>>, Order) = match parts {
-        CorpusParts::Text { train, val } => {
-            let order = config.data.order.unwrap_or(Order::Random);
-            let train = match order {
-                Order::Random => TextDataset::overlapping(train, block_size, vocab_size)?,
-                _ => TextDataset::consecutive(train, block_size, vocab_size)?,
-            };
-            let val = match val.len() {
-                0 | 1 => None,
-                _ => {
-                    Some(Box::new(TextDataset::consecutive(val, block_size, vocab_size)?) as Box<dyn Dataset>)
-                }
-            };
-            (Box::new(train), val, order)
-        }
-        CorpusParts::Qa { train, val, bad } => {
-            if bad.total > 0 {
-                output::note(&format!("{} bad lines were skipped: see `minigpt data stats`", bad.total));
-            }
-            let val = val.map(|val| Box::new(val) as Box<dyn Dataset>);
-            (Box::new(train), val, config.data.order.unwrap_or(Order::Shuffled))
-        }
-    };
-    let (batch_size, seed) = (config.train.batch_size, config.train.seed);
-    let train = Loader::new(train, Sampling { batch_size, order, seed, drop_last: true })?;
-    let in_order = Sampling { batch_size, order: Order::Sequential, seed, drop_last: false };
-    let val = val.map(|val| Loader::new(val, in_order)).transpose()?;
-    Ok(TrainingData { train, val, tokenizer })
+    if let CorpusParts::Qa { bad, .. } = &corpus.parts
+        && bad.total > 0
+    {
+        output::note(&format!("{} were skipped: see `minigpt data stats`", counted(bad.total, "bad line")));
+    }
+    let model = Config { block_size, ..config.model.clone() };
+    Ok(TrainingData::new(corpus, &model, &config.train, data.order)?)
 }

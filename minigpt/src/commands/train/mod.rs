@@ -60,33 +60,8 @@ pub fn run(args: &TrainArgs) -> Result<()> {
         Some(out) => out.clone(),
         None => Path::new("runs").join(args.config.file_stem().context("--config is not a file")?),
     };
-    let device = args.device.open()?;
-    let last = out.join("last");
-    let resuming = args.resume && checkpoint::exists(&last);
-    ensure!(!args.resume || resuming, "{}: there is no run to resume", out.display());
-    let base = match (&args.from, resuming) {
-        (Some(from), _) => Some(from.clone()),
-        (None, true) => Some(last),
-        (None, false) => None,
-    };
-    let tokenizer = base.as_deref().filter(|base| holds_tokenizer(base));
-    let data = data::open(&config, tokenizer, block_size(&config, base.as_deref())?)?;
-    config.model = shape(&config, &data, base.as_deref(), &args.changes)?;
-    check_memory(&config)?;
-    let run = RunFolder::open(&out)?;
-    let tokenizer = data.tokenizer.clone();
-    let text = toml::to_string(&config).context("the configuration could not be written")?;
-    minigpt_data::write_file(&run.join("config.toml"), text.as_bytes())?;
-    let trainer = match resuming {
-        true => Trainer::resume(data, config.train.clone(), run, &device)?,
-        false => {
-            Trainer::new(model(&config, args.from.as_deref(), &device)?, data, config.train.clone(), run)?
-        }
-    };
-    train(trainer, &config, args.quiet, tokenizer)
-}
-
-fn train(mut trainer: Trainer, config: &RunConfig, quiet: bool, tokenizer: Option<Tokenizer>) -> Result<()> {
+    let place = Place { out: &out, resume: args.resume, from: args.from.as_deref() };
+    let run = start(config, &args.changes, place, &args.device.open()?)?;
     ctrlc::set_handler(|| {
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
@@ -94,10 +69,53 @@ fn train(mut trainer: Trainer, config: &RunConfig, quiet: bool, tokenizer: Optio
         output::note("stopping after this step; press Ctrl-C again to stop at once");
     })
     .context("Ctrl-C could not be watched")?;
-    let mut watch = Watch::new(quiet, config, tokenizer);
+    let Run { mut trainer, config, tokenizer } = run;
+    let mut watch = Watch::new(args.quiet, &config, tokenizer);
     let report = trainer.run(&mut watch, &STOP);
     watch.finish();
     output::text(&describe(&report?))
+}
+
+/// Where a run happens, and what it begins with.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    /// The run's folder.
+    pub out: &'a Path,
+    /// Whether to go on with the run in it.
+    pub resume: bool,
+    /// A model to start from.
+    pub from: Option<&'a Path>,
+}
+
+/// A run that is ready for its first step, or its next.
+pub struct Run {
+    /// What trains.
+    pub trainer: Trainer,
+    /// The configuration as it was resolved.
+    pub config: RunConfig,
+    /// What made the ids.
+    pub tokenizer: Option<Tokenizer>,
+}
+
+/// Opens all that a run needs: its data, its folder, its model or its checkpoint.
+pub fn start(mut config: RunConfig, changes: &[String], place: Place, device: &Device) -> Result<Run> {
+    let Place { out, resume, from } = place;
+    let last = out.join("last");
+    ensure!(!resume || checkpoint::exists(&last), "{}: there is no run to resume", out.display());
+    let base = if resume { Some(last.as_path()) } else { from };
+    let tokenizer = base.filter(|base| holds_tokenizer(base));
+    let data = data::open(&config, tokenizer, block_size(&config, base)?)?;
+    config.model = shape(&config, &data, base, changes)?;
+    check_memory(&config)?;
+    let run = RunFolder::open(out)?;
+    let tokenizer = data.tokenizer.clone();
+    let text = toml::to_string(&config).context("the configuration could not be written")?;
+    minigpt_data::write_file(&run.join("config.toml"), text.as_bytes())?;
+    let trainer = match resume {
+        true => Trainer::resume(data, config.train.clone(), run, device)?,
+        false => Trainer::new(model(&config, from, device)?, data, config.train.clone(), run)?,
+    };
+    Ok(Run { trainer, config, tokenizer })
 }
 
 fn holds_tokenizer(folder: &Path) -> bool {

@@ -1,8 +1,9 @@
 //! What a person sees of a run: a bar on a terminal, lines elsewhere.
 
+use crate::machine;
 use crate::output;
 use crate::run_config::RunConfig;
-use crate::table::count;
+use crate::table::{bytes, count};
 use indicatif::{ProgressBar, ProgressStyle};
 use minigpt_generate::{GenerationConfig, generate};
 use minigpt_model::Gpt;
@@ -30,7 +31,7 @@ impl Watch {
         let parameters = minigpt_model::parameters::Count::of(&config.model).total;
         let title = format!("{} parameters on {}", count(parameters), config.data.path);
         let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::no_length() };
-        let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg} {eta}");
+        let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg} {eta} left");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let prompt = config.sample.prompt.clone();
         Self { bar, quiet, smoothed: None, val_loss: None, title, tokenizer, prompt }
@@ -53,8 +54,10 @@ impl Watch {
         self.val_loss = record.val_loss.or(self.val_loss);
         let val = self.val_loss.map_or_else(String::new, |val| format!(" val {val:.4}"));
         let speed = format!("{} tokens/s", count(record.tokens_per_second as u64));
+        let memory = machine::resident_memory().map_or_else(String::new, |used| format!(" {}", bytes(used)));
         self.bar.set_position(record.step);
-        self.bar.set_message(format!("loss {:.4} ({smoothed:.4}){val} {speed}", record.loss));
+        let (loss, lr) = (record.loss, record.lr);
+        self.bar.set_message(format!("loss {loss:.4} ({smoothed:.4}){val} rate {lr:.1e} {speed}{memory}"));
         if record.val_loss.is_some() || (logged && self.bar.is_hidden()) {
             let val = record.val_loss.map_or_else(String::new, |val| format!(", validation {val:.4}"));
             let Record { step, loss, lr, grad_norm, .. } = record;

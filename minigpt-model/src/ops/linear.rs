@@ -1,0 +1,215 @@
+//! The product of a layer with its weight and, if it has one, its bias: `x · W + b`.
+
+use super::matrix::{Matrix, new_product};
+use super::{floats, fused, simd, with_floats};
+use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor};
+
+/// How a weight is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// (in, out), as GPT-2 stores its layers.
+    InOut,
+    /// (out, in), as a table of tokens is stored that serves as the output head.
+    OutIn,
+}
+
+/// `x · W + b`, fused on the CPU.
+///
+/// # Shapes
+/// - `x`: (rows, in); `weight`: (in, out) or (out, in); `bias`: (out)
+/// - output: (rows, out)
+pub fn linear(x: &Tensor, weight: &Tensor, stored: Stored, bias: Option<&Tensor>) -> Result<Tensor> {
+    if !(fused(x) && fused(weight)) {
+        return linear_composed(x, weight, stored, bias);
+    }
+    let (x, weight) = (x.contiguous()?, weight.contiguous()?);
+    match bias {
+        Some(bias) => x.apply_op3(&weight, bias, Linear { stored }),
+        None => x.apply_op2(&weight, Linear { stored }),
+    }
+}
+
+/// The definition of [`linear`].
+pub fn linear_composed(x: &Tensor, weight: &Tensor, stored: Stored, bias: Option<&Tensor>) -> Result<Tensor> {
+    let y = match stored {
+        Stored::InOut => x.matmul(weight)?,
+        Stored::OutIn => x.matmul(&weight.t()?)?,
+    };
+    match bias {
+        Some(bias) => y.broadcast_add(bias),
+        None => Ok(y),
+    }
+}
+
+struct Linear {
+    stored: Stored,
+}
+
+impl Linear {
+    /// The weight as (in, out), whichever way it is stored.
+    fn weight<'a>(&self, weight: &'a [f32], (first, second): (usize, usize)) -> Matrix<'a> {
+        let weight = Matrix::new(weight, first, second, second);
+        if self.stored == Stored::InOut { weight } else { weight.t() }
+    }
+
+    fn forward(
+        &self,
+        (x, x_layout): (&CpuStorage, &Layout),
+        (weight, weight_layout): (&CpuStorage, &Layout),
+        bias: Option<&[f32]>,
+    ) -> Result<(CpuStorage, Shape)> {
+        let (rows, width) = x_layout.shape().dims2()?;
+        let weight = self.weight(floats(weight, weight_layout)?, weight_layout.shape().dims2()?);
+        if weight.rows != width {
+            candle_core::bail!("a layer for rows of {} got rows of {width}", weight.rows);
+        }
+        let mut y = new_product(Matrix::new(floats(x, x_layout)?, rows, width, width), weight);
+        if let Some(bias) = bias {
+            simd::vectorized(|| {
+                for row in y.chunks_mut(bias.len().max(1)) {
+                    row.iter_mut().zip(bias).for_each(|(y, b)| *y += b);
+                }
+            });
+        }
+        Ok((CpuStorage::F32(y), Shape::from((rows, weight.columns))))
+    }
+
+    /// dx = dy · Wᵀ, and dW = xᵀ · dy in the shape in which W is stored.
+    fn backward(&self, x: &Tensor, weight: &Tensor, dy: &Tensor) -> Result<(Tensor, Tensor)> {
+        let (rows, width) = x.dims2()?;
+        let (shape, out) = (weight.dims2()?, dy.dim(1)?);
+        let (dx, dw) = with_floats([x, weight, dy], |[x, weight, dy]| {
+            let (x, dy) = (Matrix::new(x, rows, width, width), Matrix::new(dy, rows, out, out));
+            let dx = new_product(dy, self.weight(weight, shape).t());
+            let dw = match self.stored {
+                Stored::InOut => new_product(x.t(), dy),
+                Stored::OutIn => new_product(dy.t(), x),
+            };
+            Ok((dx, dw))
+        })?;
+        Ok((Tensor::from_vec(dx, (rows, width), x.device())?, Tensor::from_vec(dw, shape, x.device())?))
+    }
+}
+
+impl CustomOp3 for Linear {
+    fn name(&self) -> &'static str {
+        "linear"
+    }
+
+    fn cpu_fwd(
+        &self,
+        x: &CpuStorage,
+        x_layout: &Layout,
+        weight: &CpuStorage,
+        weight_layout: &Layout,
+        bias: &CpuStorage,
+        bias_layout: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        self.forward((x, x_layout), (weight, weight_layout), Some(floats(bias, bias_layout)?))
+    }
+
+    fn bwd(
+        &self,
+        x: &Tensor,
+        weight: &Tensor,
+        bias: &Tensor,
+        _y: &Tensor,
+        dy: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
+        let (dx, dw) = self.backward(x, weight, dy)?;
+        let db = with_floats([dy], |[dy]| Ok(column_sums(dy, bias.elem_count())))?;
+        Ok((Some(dx), Some(dw), Some(Tensor::from_vec(db, bias.shape(), x.device())?)))
+    }
+}
+
+impl CustomOp2 for Linear {
+    fn name(&self) -> &'static str {
+        "linear"
+    }
+
+    fn cpu_fwd(
+        &self,
+        x: &CpuStorage,
+        x_layout: &Layout,
+        weight: &CpuStorage,
+        weight_layout: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        self.forward((x, x_layout), (weight, weight_layout), None)
+    }
+
+    fn bwd(
+        &self,
+        x: &Tensor,
+        weight: &Tensor,
+        _y: &Tensor,
+        dy: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
+        let (dx, dw) = self.backward(x, weight, dy)?;
+        Ok((Some(dx), Some(dw)))
+    }
+}
+
+fn column_sums(x: &[f32], columns: usize) -> Vec<f32> {
+    let mut sums = vec![0f32; columns];
+    simd::vectorized(|| {
+        for row in x.chunks(columns.max(1)) {
+            sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
+        }
+    });
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{assert_gradients, assert_same, random};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn inputs(rows: usize, width: usize, out: usize, stored: Stored, seed: u64) -> [Tensor; 3] {
+        let weight = if stored == Stored::InOut { [width, out] } else { [out, width] };
+        [random(&[rows, width], seed), random(&weight, seed ^ 1), random(&[out], seed ^ 2)]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn fused_equals_composed(
+            rows in 1usize..40, width in 1usize..50, out in 1usize..70, out_in: bool, bias: bool, seed: u64
+        ) {
+            let stored = if out_in { Stored::OutIn } else { Stored::InOut };
+            let inputs = inputs(rows, width, out, stored, seed);
+            assert_same(
+                &inputs[..if bias { 3 } else { 2 }],
+                |t| linear(&t[0], &t[1], stored, t.get(2)),
+                |t| linear_composed(&t[0], &t[1], stored, t.get(2)),
+                1e-4,
+            );
+        }
+    }
+
+    #[test]
+    fn products_large_enough_for_several_threads_equal_composed() {
+        for stored in [Stored::InOut, Stored::OutIn] {
+            assert_same(
+                &inputs(130, 140, 150, stored, 3),
+                |t| linear(&t[0], &t[1], stored, t.get(2)),
+                |t| linear_composed(&t[0], &t[1], stored, t.get(2)),
+                1e-4,
+            );
+        }
+    }
+
+    #[test]
+    fn gradients_equal_finite_differences() {
+        for stored in [Stored::InOut, Stored::OutIn] {
+            assert_gradients(&inputs(5, 7, 6, stored, 3), |t| linear(&t[0], &t[1], stored, t.get(2)));
+        }
+    }
+
+    #[test]
+    fn rows_of_the_wrong_width_are_refused() {
+        let [x, weight, _] = inputs(2, 3, 4, Stored::InOut, 1);
+        assert!(linear(&x, &weight.t().unwrap(), Stored::InOut, None).is_err());
+    }
+}

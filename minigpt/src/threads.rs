@@ -1,0 +1,15 @@
+//! Which threads do the arithmetic.
+#![expect(unsafe_code, reason = "the environment is the only way to tell candle")]
+
+use std::env;
+
+/// Keeps candle from using threads of its own for element-wise work. They wait by spinning, on the same cores as the
+/// threads that train on a part of the batch each: a step of a small model takes twice as long with them. A person
+/// who sets the variable is obeyed.
+pub fn choose() {
+    const CANDLE: &str = "CANDLE_NUM_THREADS";
+    if env::var_os(CANDLE).is_none() {
+        // SAFETY: nothing but this thread runs yet.
+        unsafe { env::set_var(CANDLE, "1") };
+    }
+}
