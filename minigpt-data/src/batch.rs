@@ -1,12 +1,15 @@
 //! What training takes in one step: rows of ids and, shifted by one, the ids that should follow.
 
-use std::ops::Range;
+use std::cmp::Reverse;
 
 /// The target of a position that the loss leaves out.
 pub const IGNORE: u32 = u32::MAX;
 
 /// No row is wider than this: far beyond any context, and a mistyped length can't exhaust the memory.
 pub(crate) const MAX_COLS: usize = 1 << 24;
+
+/// Rows of unlike length are dealt in so many rounds: more waste less on padding, and more on small products.
+const ROUNDS: usize = 2;
 
 /// Examples of equal width, row after row.
 ///
@@ -50,17 +53,30 @@ impl Batch {
         self.targets.resize(self.rows * self.cols, IGNORE);
     }
 
-    /// The same rows as at most `parts` batches of about equal size, each as wide as its longest row.
-    pub fn split(&self, parts: usize) -> Vec<Batch> {
-        let parts = parts.clamp(1, self.rows.max(1));
-        (0..parts).map(|part| self.part(part * self.rows / parts..(part + 1) * self.rows / parts)).collect()
+    /// The same rows dealt to at most `hands` that compute side by side, about as much to each. Rows of like length go
+    /// together, so that little of it is padding.
+    pub fn deal(&self, hands: usize) -> Vec<Vec<Batch>> {
+        let hands = hands.clamp(1, self.rows.max(1));
+        let mut rows: Vec<usize> = (0..self.rows).collect();
+        rows.sort_by_key(|&row| Reverse(self.lengths[row]));
+        let alike = rows.iter().all(|&row| self.lengths[row] == self.cols);
+        let parts = if alike { hands } else { (ROUNDS * hands).min(self.rows.max(1)) };
+        let mut dealt = vec![Vec::new(); hands];
+        for part in 0..parts {
+            // To and fro: whoever got the longest rows in one round gets the shortest in the next.
+            let (round, place) = (part / hands, part % hands);
+            let hand = if round % 2 == 0 { place } else { hands - 1 - place };
+            let range = part * self.rows / parts..(part + 1) * self.rows / parts;
+            dealt[hand].push(self.part(&rows[range]));
+        }
+        dealt
     }
 
-    fn part(&self, rows: Range<usize>) -> Batch {
-        let lengths = self.lengths[rows.clone()].to_vec();
+    fn part(&self, rows: &[usize]) -> Batch {
+        let lengths: Vec<usize> = rows.iter().map(|&row| self.lengths[row]).collect();
         let cols = lengths.iter().copied().max().unwrap_or(self.cols);
         let narrowed = |ids: &[u32]| -> Vec<u32> {
-            rows.clone().flat_map(|row| &ids[row * self.cols..][..cols]).copied().collect()
+            rows.iter().flat_map(|row| &ids[row * self.cols..][..cols]).copied().collect()
         };
         let (inputs, targets) = (narrowed(&self.inputs), narrowed(&self.targets));
         Batch { inputs, targets, rows: rows.len(), cols, lengths }
@@ -94,18 +110,29 @@ mod tests {
     }
 
     #[test]
-    fn parts_hold_every_row_once_and_no_needless_padding() {
-        let mut batch = Batch::with_capacity(3, 4);
-        batch.push(&[5, 6, 7, 8, 9], |_| true, 0);
+    fn every_row_is_dealt_once_with_rows_of_like_length() {
+        let mut batch = Batch::with_capacity(4, 4);
         batch.push(&[1, 2], |_| true, 0);
+        batch.push(&[5, 6, 7, 8, 9], |_| true, 0);
         batch.push(&[3, 4, 5], |i| i > 1, 0);
-        let parts = batch.split(2);
-        assert_eq!(parts.len(), 2);
-        assert_eq!((parts[0].rows, parts[0].cols, &parts[0].inputs[..]), (1, 4, &[5, 6, 7, 8][..]));
-        assert_eq!((parts[1].rows, parts[1].cols, &parts[1].inputs[..]), (2, 2, &[1, 0, 3, 4][..]));
-        assert_eq!(parts[1].targets, [2, IGNORE, IGNORE, 5]);
-        assert_eq!(parts[1].lengths, [1, 2]);
-        assert_eq!(batch.split(9).len(), 3);
-        assert_eq!(batch.split(0), batch.split(1));
+        batch.push(&[6, 7], |_| true, 0);
+        let dealt = batch.deal(2);
+        let shapes: Vec<Vec<_>> =
+            dealt.iter().map(|hand| hand.iter().map(|part| (part.rows, part.cols)).collect()).collect();
+        assert_eq!(shapes, [[(1, 4), (1, 1)], [(1, 2), (1, 1)]]);
+        assert_eq!(dealt[0][0].inputs, [5, 6, 7, 8]);
+        assert_eq!((&dealt[1][0].inputs[..], &dealt[1][0].targets[..]), (&[3, 4][..], &[IGNORE, 5][..]));
+        let all = |hands| batch.deal(hands).concat().iter().map(Batch::target_count).sum::<usize>();
+        assert_eq!([all(1), all(2), all(3), all(9)], [batch.target_count(); 4]);
+    }
+
+    #[test]
+    fn rows_of_one_length_are_dealt_in_one_round() {
+        let mut batch = Batch::with_capacity(3, 2);
+        (0..3).for_each(|i| batch.push(&[i, i, i], |_| true, 0));
+        let dealt = batch.deal(2);
+        assert_eq!(dealt.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1]);
+        assert_eq!((dealt[0][0].rows, dealt[1][0].rows), (1, 2));
+        assert_eq!(batch.deal(0), [[batch]]);
     }
 }

@@ -160,9 +160,9 @@ fn prepared(folder: &Path, options: &CorpusOptions) -> Result<Corpus> {
 }
 
 fn text(path: &Path, options: &CorpusOptions) -> Result<Corpus> {
-    let ready = options.tokenizer.as_ref().map_or(Ok(None), TokenizerChoice::ready)?;
+    let choice = options.tokenizer.as_ref().unwrap_or(&TokenizerChoice::Char);
     let source = TextSource::open(path)?;
-    let (summary, tokenizer) = count_text(&source, ready, options.limit, &mut |_| {})?;
+    let (summary, tokenizer) = count_text(&source, choice, options.limit, &mut |_| {})?;
     let train = train_characters(&source, &summary, options.val_fraction)?;
     let mut parts = TextParts::new(&tokenizer, train, Vec::new(), Vec::new());
     source.read(options.limit, &mut |piece| parts.push(piece))?;

@@ -52,12 +52,11 @@ pub fn prepare(
     options: &PrepareOptions,
     progress: &mut dyn FnMut(PrepareStage, u64, u64),
 ) -> Result<Meta> {
-    let ready = options.tokenizer.ready()?;
     let source = TextSource::open(input)?;
     let total = source.bytes();
     let folder = OutputFolder::create(out, options.force, FILES)?;
     let mut counting = |done| progress(PrepareStage::Counting, done, total);
-    let (summary, tokenizer) = count_text(&source, ready, options.limit, &mut counting)?;
+    let (summary, tokenizer) = count_text(&source, &options.tokenizer, options.limit, &mut counting)?;
     let train = train_characters(&source, &summary, options.val_fraction)?;
 
     let dtype = Dtype::for_vocabulary(tokenizer.vocab_size());

@@ -9,6 +9,7 @@ use crate::lengths::Lengths;
 use crate::prepared::{Prepared, TokenizerMeta};
 use crate::qa_encoder::QaEncoder;
 use crate::record::Record;
+use crate::text_parts::count_text;
 use crate::text_reader::Cleaned;
 use crate::text_source::{Piece, TextSource};
 use crate::tokenizer_choice::TokenizerChoice;
@@ -159,8 +160,11 @@ impl<'a> Counting<'a> {
 }
 
 fn text_stats(path: &Path, choice: &TokenizerChoice, limit: Option<u64>) -> Result<TextStats> {
-    let ready = choice.ready()?;
     let source = TextSource::open(path)?;
+    let ready = match choice {
+        TokenizerChoice::Bpe(_) => Some(count_text(&source, choice, limit, &mut |_| {})?.1),
+        choice => choice.ready()?,
+    };
     let mut builder = CharBuilder::new(&[]);
     let mut encoder = ready.as_ref().map(Tokenizer::encoder);
     let (mut ids, mut tokens) = (Vec::new(), 0);

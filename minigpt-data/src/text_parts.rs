@@ -2,8 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::text_source::{Piece, TextSource, TextSummary, first_characters};
+use crate::tokenizer_choice::{Builder, TokenizerChoice};
 use crate::tokens::TokenWriter;
-use minigpt_tokenizer::{CharBuilder, END_OF_TEXT, Error as TokenizerError, StreamEncoder, Tokenizer};
+use minigpt_tokenizer::{END_OF_TEXT, Error as TokenizerError, StreamEncoder, Tokenizer};
 use std::mem;
 
 /// Where ids go.
@@ -24,14 +25,17 @@ impl TokenSink for Vec<u32> {
     }
 }
 
-/// A first pass: how much text there is, and the tokenizer, made from its characters where none is ready.
+/// A first pass: how much text there is, and the tokenizer, made from it where none is ready.
 pub(crate) fn count_text(
     source: &TextSource,
-    ready: Option<Tokenizer>,
+    choice: &TokenizerChoice,
     limit: Option<u64>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(TextSummary, Tokenizer)> {
-    let mut builder = CharBuilder::new(&[]);
+    let ready = choice.ready()?;
+    // Documents are ended by this token, which a BPE would have in the vocabulary.
+    let specials: &[&str] = if matches!(choice, TokenizerChoice::Bpe(_)) { &[END_OF_TEXT] } else { &[] };
+    let mut builder = Builder::new(choice, specials)?;
     let collect = ready.is_none();
     let mut done = 0;
     let summary = source.read(limit, &mut |piece| {
@@ -46,7 +50,7 @@ pub(crate) fn count_text(
     })?;
     let tokenizer = match ready {
         Some(tokenizer) => tokenizer,
-        None => Tokenizer::Char(builder.finish()?),
+        None => builder.finish()?,
     };
     Ok((summary, tokenizer))
 }

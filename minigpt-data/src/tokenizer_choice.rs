@@ -1,9 +1,9 @@
-//! Which tokenizer a data set is read with: characters of the data itself, GPT-2's, or one from a file.
+//! Which tokenizer a data set is read with: one made from the data itself, GPT-2's, or one from a file.
 
 use crate::error::Result;
 use crate::jsonl::JsonlFile;
 use crate::record::Record;
-use minigpt_tokenizer::{CharBuilder, Tokenizer, UNK};
+use minigpt_tokenizer::{BpeTrainer, CharBuilder, Tokenizer, UNK};
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -20,6 +20,8 @@ const QA_SPECIALS: [&str; 3] = [PAD, UNK, SEP];
 pub enum TokenizerChoice {
     /// One token a character, the vocabulary made from the data.
     Char,
+    /// A byte-level BPE of so many tokens, learnt from the data.
+    Bpe(usize),
     /// GPT-2's byte-level BPE.
     Gpt2,
     /// A vocabulary file, a `tokenizer.json`, or a folder that has one.
@@ -30,10 +32,11 @@ impl FromStr for TokenizerChoice {
     type Err = Infallible;
 
     fn from_str(name: &str) -> Result<Self, Infallible> {
+        let learnt = || name.strip_prefix("bpe:")?.parse().ok().map(TokenizerChoice::Bpe);
         Ok(match name {
             "char" => TokenizerChoice::Char,
             "gpt2" => TokenizerChoice::Gpt2,
-            path => TokenizerChoice::File(path.into()),
+            path => learnt().unwrap_or_else(|| TokenizerChoice::File(path.into())),
         })
     }
 }
@@ -42,23 +45,23 @@ impl TokenizerChoice {
     /// The tokenizer, or `None` where it is to be made from the data.
     pub fn ready(&self) -> Result<Option<Tokenizer>> {
         Ok(match self {
-            TokenizerChoice::Char => None,
+            TokenizerChoice::Char | TokenizerChoice::Bpe(_) => None,
             TokenizerChoice::Gpt2 => Some(Tokenizer::gpt2()),
             TokenizerChoice::File(path) => Some(Tokenizer::open(path)?),
         })
     }
 
-    /// The tokenizer for a file of question/answer lines: one pass over it where characters must be collected.
+    /// The tokenizer for a file of question/answer lines: one pass over it where it must be made.
     pub fn for_lines(&self, file: &JsonlFile, limit: Option<u64>) -> Result<Tokenizer> {
         if let Some(tokenizer) = self.ready()? {
             return Ok(tokenizer);
         }
-        let mut builder = CharBuilder::new(&QA_SPECIALS);
+        let mut builder = Builder::new(self, &QA_SPECIALS)?;
         file.read(limit, &mut |_, record| {
-            push(&mut builder, &record);
+            builder.push_record(&record);
             Ok(())
         })?;
-        Ok(Tokenizer::Char(builder.finish()?))
+        builder.finish()
     }
 
     /// The tokenizer for records in memory.
@@ -66,12 +69,73 @@ impl TokenizerChoice {
         if let Some(tokenizer) = self.ready()? {
             return Ok(tokenizer);
         }
-        let mut builder = CharBuilder::new(&QA_SPECIALS);
-        records.into_iter().for_each(|record| push(&mut builder, record));
-        Ok(Tokenizer::Char(builder.finish()?))
+        let mut builder = Builder::new(self, &QA_SPECIALS)?;
+        records.into_iter().for_each(|record| builder.push_record(record));
+        builder.finish()
     }
 }
 
-fn push(builder: &mut CharBuilder, record: &Record) {
-    record.turns.iter().for_each(|turn| builder.push(&turn.text));
+/// A tokenizer that is made from data.
+pub(crate) enum Builder {
+    Char(CharBuilder),
+    Bpe(Box<BpeTrainer>),
+}
+
+impl Builder {
+    /// What a choice asks for: a BPE, or characters.
+    pub fn new(choice: &TokenizerChoice, specials: &[&str]) -> Result<Self> {
+        Ok(match choice {
+            TokenizerChoice::Bpe(size) => Builder::Bpe(Box::new(BpeTrainer::new(*size, specials)?)),
+            _ => Builder::Char(CharBuilder::new(specials)),
+        })
+    }
+
+    /// Takes the next piece of a text.
+    pub fn push(&mut self, text: &str) {
+        match self {
+            Builder::Char(builder) => builder.push(text),
+            Builder::Bpe(trainer) => trainer.push(text),
+        }
+    }
+
+    fn push_record(&mut self, record: &Record) {
+        for turn in &record.turns {
+            self.push(&turn.text);
+            if let Builder::Bpe(trainer) = self {
+                trainer.end_of_text();
+            }
+        }
+    }
+
+    pub fn finish(self) -> Result<Tokenizer> {
+        Ok(match self {
+            Builder::Char(builder) => Tokenizer::Char(builder.finish()?),
+            Builder::Bpe(trainer) => Tokenizer::Bpe(trainer.train(|_| {})?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_understood_and_everything_else_is_a_path() {
+        let choice = |name: &str| name.parse::<TokenizerChoice>().unwrap();
+        assert_eq!(choice("char"), TokenizerChoice::Char);
+        assert_eq!(choice("gpt2"), TokenizerChoice::Gpt2);
+        assert_eq!(choice("bpe:700"), TokenizerChoice::Bpe(700));
+        assert_eq!(choice("bpe:x"), TokenizerChoice::File("bpe:x".into()));
+        assert_eq!(choice("a/b.json"), TokenizerChoice::File("a/b.json".into()));
+    }
+
+    #[test]
+    fn a_bpe_is_learnt_from_the_data_turn_by_turn() {
+        let records = [Record::pair("天空", "蓝色"), Record::pair("天空", "the sky")];
+        let tokenizer = TokenizerChoice::Bpe(270).for_records(&records).unwrap();
+        assert_eq!(tokenizer.vocab_size(), 270);
+        assert_eq!([PAD, UNK, SEP].map(|name| tokenizer.special_id(name)), [Some(0), Some(1), Some(2)]);
+        assert_eq!(tokenizer.encode("天空").unwrap().len(), 1);
+        assert!(TokenizerChoice::Bpe(7).for_records(&records).is_err(), "too few for the bytes");
+    }
 }

@@ -179,10 +179,18 @@ impl Gpt {
     /// # Shapes
     /// - `ids`, `targets`: (B, T), u32
     pub fn loss(&self, ids: &Tensor, targets: &Tensor, pass: Pass) -> Result<Loss> {
-        let logits = self.head(&self.hidden(ids, pass)?)?;
-        let targets = targets.flatten_all()?;
-        let tokens = targets.to_vec1::<u32>()?.iter().filter(|&&id| id != IGNORE).count();
-        Ok(Loss { sum: ops::cross_entropy(&logits.flatten(0, 1)?, &targets)?, tokens })
+        let mut hidden = self.hidden(ids, pass)?.flatten(0, 1)?; // (B·T, C)
+        let mut targets = targets.flatten_all()?;
+        let all = targets.to_vec1::<u32>()?;
+        let counted: Vec<u32> = (0..).zip(&all).filter(|&(_, &id)| id != IGNORE).map(|(at, _)| at).collect();
+        let tokens = counted.len();
+        // Where much is padding or question, only the rest goes through the head.
+        if 0 < tokens && 4 * tokens < 3 * all.len() {
+            let counted = Tensor::from_vec(counted, tokens, self.device())?;
+            hidden = hidden.index_select(&counted, 0)?;
+            targets = targets.index_select(&counted, 0)?;
+        }
+        Ok(Loss { sum: ops::cross_entropy(&self.head(&hidden)?, &targets)?, tokens })
     }
 
     /// What the last block (and the final norm) leaves in the residual stream.

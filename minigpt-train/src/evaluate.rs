@@ -33,10 +33,13 @@ pub fn evaluate<D: Dataset>(
     let mut evaluation = Evaluation::default();
     for batch in 0..batches.min(data.batches_per_epoch()) {
         let batch = data.batch(Position { epoch: 0, batch })?;
-        for judged in workers.map(batch.split(workers.threads()), |part| loss(gpt, &part, None)) {
-            let loss = judged?;
-            evaluation.sum += loss.value()?;
-            evaluation.tokens += loss.tokens as u64;
+        let judge =
+            |parts: Vec<Batch>| parts.iter().map(|part| loss(gpt, part, None)).collect::<Result<Vec<_>>>();
+        for judged in workers.map(batch.deal(workers.threads()), judge) {
+            for loss in judged? {
+                evaluation.sum += loss.value()?;
+                evaluation.tokens += loss.tokens as u64;
+            }
         }
         each(&batch);
     }

@@ -252,26 +252,29 @@ impl Trainer {
     /// One step: the gradients of all micro-batches, and a move along their mean over tokens.
     fn step(&mut self, rate: f64) -> Result<Record> {
         let begun = Instant::now();
-        let (mut sum, mut tokens, mut gradients) = (0f64, 0, None);
+        let mut all = Learned::default();
         for micro in 0..self.config.gradient_accumulation_steps {
             let batch = self.data.train.next_batch()?;
             let key = ops::place(ops::place(self.config.seed, self.state.step), micro as u64);
             let (gpt, parameters) = (&self.gpt, &self.parameters);
-            let parts = (0..).zip(batch.split(self.workers.threads())).collect();
-            let learn = |(part, batch): (u64, Batch)| {
-                let loss = loss(gpt, &batch, Some(ops::place(key, part)))?;
-                Ok::<_, Error>((loss.value()?, loss.tokens, Gradients::of(&loss.sum, parameters)?))
+            let hands = (0..).zip(batch.deal(self.workers.threads())).collect();
+            let learn = |(hand, batches): (u64, Vec<Batch>)| {
+                let mut learned = Learned::default();
+                for (part, batch) in (0..).zip(batches) {
+                    let key = ops::place(ops::place(key, hand), part);
+                    let loss = loss(gpt, &batch, Some(key))?;
+                    learned.add(loss.value()?, loss.tokens, Gradients::of(&loss.sum, parameters)?)?;
+                }
+                Ok::<_, Error>(learned)
             };
-            for learned in self.workers.map(parts, learn) {
-                let (value, count, new) = learned?;
-                sum += value;
-                tokens += count;
-                gradients = Some(match gradients {
-                    None => new,
-                    Some(all) => Gradients::sum(all, &new)?,
-                });
+            for learned in self.workers.map(hands, learn) {
+                let Learned { sum, tokens, gradients } = learned?;
+                if let Some(gradients) = gradients {
+                    all.add(sum, tokens, gradients)?;
+                }
             }
         }
+        let Learned { sum, tokens, gradients } = all;
         let step = self.state.step + 1;
         let count = tokens.max(1) as f64;
         let loss = sum / count;
@@ -377,6 +380,26 @@ impl Trainer {
 
     fn seconds(&self) -> f64 {
         self.seconds_before + self.began.elapsed().as_secs_f64()
+    }
+}
+
+/// What was learned from some rows: their loss as a sum, and its gradients.
+#[derive(Default)]
+struct Learned {
+    sum: f64,
+    tokens: usize,
+    gradients: Option<Gradients>,
+}
+
+impl Learned {
+    fn add(&mut self, sum: f64, tokens: usize, gradients: Gradients) -> Result<()> {
+        self.sum += sum;
+        self.tokens += tokens;
+        self.gradients = Some(match self.gradients.take() {
+            None => gradients,
+            Some(all) => Gradients::sum(all, &gradients)?,
+        });
+        Ok(())
     }
 }
 

@@ -57,7 +57,7 @@ fn five_steps_of_muon_equal_pytorch_on_matrices_of_every_proportion() {
     let fixture = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/muon.safetensors");
     let expected = Fixture::open_at(&fixture);
     for name in ["square", "wide", "tall", "joint"] {
-        let before = Var::from_tensor(&expected.need(&format!("{name}.before"))).unwrap();
+        let before = Var::from_tensor(expected.need(&format!("{name}.before"))).unwrap();
         // Muon moves what stands inside a block.
         let parameter = Parameter { name: format!("h.0.{name}.weight"), tensor: before.as_tensor().clone() };
         // PyTorch multiplies the decay with Muon's own rate, 20 times AdamW's here.
@@ -67,11 +67,13 @@ fn five_steps_of_muon_equal_pytorch_on_matrices_of_every_proportion() {
             weight_decay: 2.0,
             ..OptimizerConfig::default()
         };
-        let mut optimizer = Optimizer::new(&[parameter.clone()], muon).unwrap();
+        let mut optimizer = Optimizer::new(std::slice::from_ref(&parameter), muon).unwrap();
         for gradient in expected.need(&format!("{name}.gradients")).chunk(5, 0).unwrap() {
             let gradient = gradient.squeeze(0).unwrap();
             let loss = (&gradient * &parameter.tensor).unwrap().sum_all().unwrap();
-            optimizer.step(&Gradients::of(&loss, &[parameter.clone()]).unwrap(), 1.0, 0.02 / 20.0).unwrap();
+            optimizer
+                .step(&Gradients::of(&loss, std::slice::from_ref(&parameter)).unwrap(), 1.0, 0.02 / 20.0)
+                .unwrap();
         }
         let want = expected.need(&format!("{name}.after"));
         let difference = (before.as_tensor() - want).unwrap().abs().unwrap().max_all().unwrap();

@@ -18,7 +18,7 @@ pub struct DataConfig {
     pub path: String,
     /// What it is read as; the path tells when absent.
     pub kind: Option<Kind>,
-    /// `char`, `gpt2`, or a tokenizer's file; the data's own, or characters, when absent.
+    /// `char`, `bpe:2000` (learnt from the data), `gpt2`, or a tokenizer's file; the data's own, or characters, when absent.
     pub tokenizer: Option<String>,
     /// The part kept for validation.
     pub val_fraction: f64,

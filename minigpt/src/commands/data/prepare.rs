@@ -19,8 +19,9 @@ pub(super) struct PrepareArgs {
     /// The folder to write.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
-    /// `char`: the characters of the text; `gpt2`; or a tokenizer.json, a vocabulary file, or a folder with one.
-    #[arg(long, value_name = "char|gpt2|PATH", default_value = "char")]
+    /// `char`: the characters of the text; `bpe:2000`: a BPE learnt from it; `gpt2`;
+    /// or a tokenizer.json, a vocabulary file, or a folder with one.
+    #[arg(long, value_name = "char|bpe:N|gpt2|PATH", default_value = "char")]
     tokenizer: TokenizerChoice,
     /// The part at the end of the text that is kept for validation.
     #[arg(long, value_name = "FRACTION", default_value = "0.1", value_parser = below_one)]

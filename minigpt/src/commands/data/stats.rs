@@ -18,8 +18,9 @@ pub(super) struct StatsArgs {
     /// `builtin`, question/answer lines (.jsonl), text (a file, a folder, - for standard input), or a prepared folder.
     #[arg(value_name = "FILE|FOLDER|-")]
     file: PathBuf,
-    /// `char`: the characters of the data; `gpt2`; or a tokenizer.json, a vocabulary file, or a folder with one.
-    #[arg(long, value_name = "char|gpt2|PATH")]
+    /// `char`: the characters of the data; `bpe:2000`: a BPE learnt from it; `gpt2`;
+    /// or a tokenizer.json, a vocabulary file, or a folder with one.
+    #[arg(long, value_name = "char|bpe:N|gpt2|PATH")]
     tokenizer: Option<TokenizerChoice>,
     /// Say how many examples would be cut at this length.
     #[arg(long, value_name = "N")]
