@@ -46,26 +46,60 @@ fn orthogonal(x: &Tensor) -> Result<Tensor> {
     Tensor::from_vec(data, (rows, columns), x.device())
 }
 
-/// [`orthogonal_composed`] on one thread and in three buffers, for a matrix of norm 1. The matrices of a model are
-/// many, and too small to be split over threads.
+/// [`orthogonal_composed`] on one thread, for a matrix of norm 1. The matrices of a model are many, and too small to be
+/// split over threads.
 fn newton_schulz(x: &mut Vec<f32>, rows: usize, columns: usize) {
     let short = rows.min(columns);
-    let (mut gram, mut polynomial, mut next) =
-        (vec![0f32; short * short], vec![0f32; short * short], x.clone());
-    for _ in 0..ITERATIONS {
-        let view = Matrix::new(x, rows, columns, columns);
-        // X·Xᵀ of a wide matrix, Xᵀ·X of a tall one: the smaller of the two.
-        let (a, b) = if rows <= columns { (view, view.t()) } else { (view.t(), view) };
-        product(&mut gram, false, 1.0, a, b);
-        let g = Matrix::new(&gram, short, short, short);
-        product(&mut polynomial, false, C as f32, g, g);
-        polynomial.iter_mut().zip(&gram).for_each(|(p, g)| *p += B as f32 * g);
-        let p = Matrix::new(&polynomial, short, short, short);
-        let (a, b) = if rows <= columns { (p, view) } else { (view, p) };
-        product(&mut next, false, 1.0, a, b);
-        next.iter_mut().zip(x.iter()).for_each(|(next, x)| *next += A as f32 * x);
-        std::mem::swap(x, &mut next);
+    if 2 * short <= rows.max(columns) {
+        let all = polynomial_of_all_rounds(gram(x, rows, columns), short);
+        *x = times(&all, x, rows, columns);
+        return;
     }
+    for _ in 0..ITERATIONS {
+        *x = times(&polynomial(&gram(x, rows, columns), short), x, rows, columns);
+    }
+}
+
+/// What one round multiplies X with: a + b·G + c·G², where G = X·Xᵀ.
+fn polynomial(gram: &[f32], n: usize) -> Vec<f32> {
+    let mut sum = vec![0f32; n * n];
+    let g = Matrix::new(gram, n, n, n);
+    product(&mut sum, false, C as f32, g, g);
+    sum.iter_mut().zip(gram).for_each(|(sum, g)| *sum += B as f32 * g);
+    sum.iter_mut().step_by(n + 1).for_each(|sum| *sum += A as f32);
+    sum
+}
+
+/// What all rounds together multiply X with. A round with the polynomial P turns G into P·G·P, so of a matrix that is
+/// far from square only the small G needs to go through the rounds.
+fn polynomial_of_all_rounds(mut gram: Vec<f32>, n: usize) -> Vec<f32> {
+    let mut all = polynomial(&gram, n);
+    let mut last = all.clone();
+    for _ in 1..ITERATIONS {
+        gram = times(&last, &times(&last, &gram, n, n), n, n);
+        last = polynomial(&gram, n);
+        all = times(&last, &all, n, n);
+    }
+    all
+}
+
+/// P·X of a wide matrix, X·P of a tall one. All P are symmetric polynomials of one matrix, so their order is no matter.
+fn times(p: &[f32], x: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let (n, x) = (rows.min(columns), Matrix::new(x, rows, columns, columns));
+    let p = Matrix::new(p, n, n, n);
+    let (a, b) = if rows <= columns { (p, x) } else { (x, p) };
+    let mut y = vec![0f32; rows * columns];
+    product(&mut y, false, 1.0, a, b);
+    y
+}
+
+/// X·Xᵀ of a wide matrix, Xᵀ·X of a tall one: the smaller of the two.
+fn gram(x: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let (view, short) = (Matrix::new(x, rows, columns, columns), rows.min(columns));
+    let (a, b) = if rows <= columns { (view, view.t()) } else { (view.t(), view) };
+    let mut gram = vec![0f32; short * short];
+    product(&mut gram, false, 1.0, a, b);
+    gram
 }
 
 /// The definition of [`orthogonal`].

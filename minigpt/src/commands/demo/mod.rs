@@ -65,14 +65,14 @@ pub fn run(args: &DemoArgs) -> Result<()> {
             if report.ended == Ended::Stopped {
                 let step = count(report.step);
                 output::note(&format!("stopped after step {step}; what it learned is kept"));
-                return next_steps(&report.model, true);
+                return next_steps(&report.model, Some(&out));
             }
             score(&report.model)?;
             report.model
         }
     };
     if !at_terminal() {
-        return next_steps(&model, false);
+        return next_steps(&model, None);
     }
     CHATTING.store(true, Ordering::Relaxed);
     chat::open(&model)
@@ -184,10 +184,10 @@ fn answer(model: &ModelFolder, task: &'static str, pairs: Vec<builtin::Pair>) ->
     Ok(answered)
 }
 
-fn next_steps(model: &Path, unfinished: bool) -> Result<()> {
+fn next_steps(model: &Path, unfinished: Option<&Path>) -> Result<()> {
     let mut table = Table::default();
-    if unfinished {
-        table.row(["go on", "minigpt demo"]);
+    if let Some(run) = unfinished {
+        table.row(["go on", &format!("minigpt demo --out {}", run.display())]);
     }
     let model = model.display();
     table.row(["talk with it", &format!("minigpt chat --model {model}")]);

@@ -6,7 +6,7 @@ use crate::output;
 use crate::run_config::RunConfig;
 use crate::table::{columns_of, count, cut};
 use indicatif::{ProgressBar, ProgressStyle};
-use minigpt_data::{QaEncoder, SEP};
+use minigpt_data::{QaEncoder, SEP, builtin};
 use minigpt_generate::{GenerationConfig, generate};
 use minigpt_model::Gpt;
 use minigpt_model::parameters::Count;
@@ -89,13 +89,14 @@ impl Observer for View {
     fn event(&mut self, event: Event) {
         match event {
             Event::Started { step, steps, .. } => {
+                let (parameters, questions) = (count(self.parameters), count(builtin::train().len() as u64));
+                output::note(&format!(
+                    "a GPT of {parameters} parameters learns {questions} questions and answers; Ctrl-C stops and keeps it"
+                ));
+                // The bar comes last: what is written under it would tear it.
+                self.bar.set_message(self.picture());
                 self.bar.set_length(steps);
                 self.bar.set_position(step);
-                let parameters = count(self.parameters);
-                output::note(&format!(
-                    "a GPT of {parameters} parameters learns {} questions and answers; Ctrl-C stops and keeps it",
-                    count(minigpt_data::builtin::train().len() as u64)
-                ));
             }
             Event::Step { record, logged } => {
                 if logged {
