@@ -6,37 +6,43 @@ use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use std::panic::resume_unwind;
 use std::thread;
 
-/// Threads that each have a pool of one: what runs there is not split any further.
+/// Numbers that the gradients of all parts of a batch may take together.
+const GRADIENTS: usize = 128_000_000;
+
+/// Threads that each have a pool of their own, usually of one: what runs there is not split any further.
 #[derive(Debug)]
 pub struct Workers(Vec<ThreadPool>);
 
 impl Workers {
-    /// So many threads.
-    pub fn new(threads: usize) -> Result<Self, ThreadPoolBuildError> {
-        let pool =
-            |i| ThreadPoolBuilder::new().num_threads(1).thread_name(move |_| format!("worker-{i}")).build();
-        Ok(Self((0..threads.max(1)).map(pool).collect::<Result<_, _>>()?))
+    /// So many workers, among which so many threads are shared out.
+    pub fn new(workers: usize, threads: usize) -> Result<Self, ThreadPoolBuildError> {
+        let workers = workers.max(1);
+        let pool = |i| {
+            let pool = ThreadPoolBuilder::new().num_threads((threads / workers).max(1));
+            pool.thread_name(move |_| format!("worker-{i}")).build()
+        };
+        Ok(Self((0..workers).map(pool).collect::<Result<_, _>>()?))
     }
 
-    /// As many as a model is trained with: all, or one for a large model on the CPU and for any on a GPU. Each has
-    /// gradients of its own, which must not cost more memory than the time is worth, and a large model's products are
-    /// large enough to be split instead.
+    /// As many as suit a model: on the CPU one for each thread, but fewer for a large model. Each has gradients of its
+    /// own, which must not cost more memory than the time is worth, and a large model's products are large enough to
+    /// be split instead.
     pub fn for_model(gpt: &Gpt) -> Result<Self, ThreadPoolBuildError> {
-        const LARGE: usize = 32_000_000;
+        let threads = rayon::current_num_threads();
         let parameters: usize = gpt.parameters().iter().map(|p| p.tensor.elem_count()).sum();
-        let many = gpt.device().is_cpu() && parameters < LARGE;
-        Self::new(if many { rayon::current_num_threads() } else { 1 })
+        let most = if gpt.device().is_cpu() { GRADIENTS / parameters.max(1) } else { 1 };
+        Self::new(most.clamp(1, threads), threads)
     }
 
-    /// How many threads there are.
-    pub fn threads(&self) -> usize {
+    /// How many workers there are.
+    pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Each item on a thread of its own, the results in the order of the items. There may be no more items than
-    /// threads; a single one runs here, on all threads of the current pool.
+    /// Each item with a worker of its own, the results in the order of the items. There may be no more items than
+    /// workers; a single one runs here, on all threads of the current pool.
     pub fn map<T: Send, R: Send>(&self, items: Vec<T>, f: impl Fn(T) -> R + Sync) -> Vec<R> {
-        assert!(items.len() <= self.threads(), "more items than threads");
+        assert!(items.len() <= self.count(), "more items than workers");
         if items.len() == 1 {
             return items.into_iter().map(f).collect();
         }
@@ -57,10 +63,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_in_the_order_of_the_items_from_pools_of_one_thread() {
-        let workers = Workers::new(3).unwrap();
+    fn results_come_in_the_order_of_the_items_from_pools_that_share_the_threads() {
+        let workers = Workers::new(3, 3).unwrap();
         let seen = workers.map(vec![1, 2, 3], |i| (i, rayon::current_num_threads()));
         assert_eq!(seen, [(1, 1), (2, 1), (3, 1)]);
+        let shared = Workers::new(2, 5).unwrap();
+        assert_eq!(shared.map(vec![(), ()], |()| rayon::current_num_threads()), [2, 2]);
         let here = rayon::current_num_threads();
         assert_eq!(workers.map(vec![1], |_| rayon::current_num_threads()), [here]);
     }

@@ -129,16 +129,17 @@ enum Opened {
 }
 
 fn open(args: &EvalArgs, model: &ModelFolder, loss_on: LossOn, max_length: usize) -> Result<Opened> {
-    let comes_in_parts = args.data.as_os_str() == builtin::NAME || Prepared::is_at(&args.data);
+    let prepared = Prepared::is_at(&args.data);
+    if !prepared {
+        model.need_tokenizer()?;
+    }
+    let comes_in_parts = prepared || args.data.as_os_str() == builtin::NAME;
     let part = args.part.or(comes_in_parts.then_some(Part::Val));
     let val_fraction = if part.is_some() { args.val_fraction } else { 0.0 };
     ensure!(
         (0.0..1.0).contains(&val_fraction),
         "--val-fraction is {val_fraction}; it must be at least 0 and less than 1"
     );
-    if !comes_in_parts || model.tokenizer.is_some() {
-        model.need_tokenizer()?;
-    }
     let options = CorpusOptions {
         kind: args.kind.map(|kind| match kind {
             KindName::Text => Kind::Text,

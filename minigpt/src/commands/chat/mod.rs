@@ -199,7 +199,6 @@ impl Chat {
                     .split_once([' ', '='])
                     .context("write the setting and its value, for example /set temperature 0.7")?;
                 self.settings.set(name, value.trim())?;
-                self.talk.remembers = self.settings.history;
                 output::note(&format!("{name} is {}", value.trim()));
             }
             "save" | "load" if rest.is_empty() => output::note(&format!("name the file: /{name} talk.jsonl")),
@@ -235,6 +234,7 @@ impl Chat {
 
     fn write_answer(&mut self) -> Result<String> {
         STOP.store(false, Ordering::Relaxed);
+        self.talk.remembers = self.settings.history;
         let room = self.settings.generation.max_new_tokens.min(self.model.gpt.config().block_size / 2);
         let prompt = self.talk.prompt(&self.model, room)?;
         let seed = self.settings.generation.seed.wrapping_add(self.answers);

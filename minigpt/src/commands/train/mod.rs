@@ -9,6 +9,7 @@ use crate::run_config::RunConfig;
 use crate::table::{Table, bytes, count};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use minigpt_data::Kind;
 use minigpt_model::plan::Plan;
 use minigpt_model::{Config, Device, Gpt, folder};
 use minigpt_tokenizer::Tokenizer;
@@ -73,7 +74,7 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     let mut watch = Watch::new(args.quiet, &config, tokenizer);
     let report = trainer.run(&mut watch, &STOP);
     watch.finish();
-    output::text(&describe(&report?))
+    output::text(&describe(&report?, &config))
 }
 
 /// Where a run happens, and what it begins with.
@@ -177,7 +178,7 @@ fn check_memory(config: &RunConfig) -> Result<()> {
     Ok(())
 }
 
-fn describe(report: &Report) -> String {
+fn describe(report: &Report, config: &RunConfig) -> String {
     let mut table = Table::default();
     let why = match report.ended {
         Ended::Finished => "all steps made",
@@ -195,6 +196,14 @@ fn describe(report: &Report) -> String {
     table.row(["tokens", &count(report.tokens)]);
     table.row(["time", &format!("{:.1} s", report.seconds)]);
     table.row(["model", &report.model.display().to_string()]);
-    table.row(["try it", &format!("minigpt generate --model {} --prompt …", report.model.display())]);
+    let model = report.model.display();
+    let kind = config.data.kind.unwrap_or_else(|| Kind::of(Path::new(&config.data.path)));
+    table.row([
+        "try it",
+        &match kind {
+            Kind::Qa => format!("minigpt chat --model {model}"),
+            Kind::Text => format!("minigpt generate --model {model} --prompt …"),
+        },
+    ]);
     format!("\n{}", table.draw())
 }
