@@ -6,6 +6,7 @@
 
 import argparse
 import json
+import pickle
 import sys
 import tempfile
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 import attention_fixtures
+import file_fixtures
 import generate_fixtures
 import model_fixtures
 import muon_fixtures
@@ -23,6 +25,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 MODEL = "minigpt-model/tests/fixtures"
 GENERATE = "minigpt-generate/tests/fixtures"
 TRAIN = "minigpt-train/tests/fixtures"
+FILES = "minigpt-model/tests/files"
 COMMITTED = REPOSITORY / MODEL
 TOLERANCE = 1e-6
 
@@ -48,6 +51,7 @@ def write_all(root):
     attention_fixtures.write_all(root / MODEL / "attention")
     generate_fixtures.write_all(root / GENERATE, root / MODEL)
     muon_fixtures.write_all(root / TRAIN)
+    file_fixtures.write_all(root / FILES, root / MODEL)
 
 
 def report(committed, remade):
@@ -60,7 +64,7 @@ def report(committed, remade):
 
 
 def files(root):
-    paths = [path for part in (MODEL, GENERATE, TRAIN) for path in (root / part).rglob("*")]
+    paths = [path for part in (MODEL, GENERATE, TRAIN, FILES) for path in (root / part).rglob("*")]
     return {str(path.relative_to(root)) for path in paths if path.is_file()}
 
 
@@ -73,6 +77,12 @@ def compare(committed, remade):
     if committed.suffix == ".json":
         same = json.loads(committed.read_text()) == json.loads(remade.read_text())
         return [] if same else ["says something else"]
+    if committed.suffix == ".pkl":
+        same = pickle.loads(committed.read_bytes()) == pickle.loads(remade.read_bytes())
+        return [] if same else ["says something else"]
+    if committed.suffix in (".pt", ".bin"):
+        saved = [torch.load(path, weights_only=True) for path in (committed, remade)]
+        return compare_tensors(*[one.get("model", one) for one in saved])
     return compare_tensors(load_file(committed), load_file(remade))
 
 

@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`config`] (what a model is) → `embedding` → [`attention`] → `mlp` → `block` → [`gpt`] (the whole
 //! model in one sitting); beside them [`cache`], [`trace`], `init`, [`parameters`] (the one list of tensors),
-//! [`folder`] (load and save), [`plan`] (what a model costs), and [`ops`] (what is hot on the CPU, fused).
+//! [`folder`] (load and save), [`pickle`] (PyTorch's files, read as data), [`plan`] (what a model costs), and [`ops`] (what is hot on the CPU, fused).
 
 pub mod attention;
 mod block;
@@ -17,6 +17,7 @@ pub mod linear;
 mod mlp;
 pub mod ops;
 pub mod parameters;
+pub mod pickle;
 pub mod plan;
 pub mod trace;
 mod weights;

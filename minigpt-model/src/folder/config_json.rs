@@ -2,7 +2,7 @@
 
 use crate::config::{Activation, Config, NormPosition, PositionEmbedding};
 use crate::parameters::specs_with_absent;
-use safetensors::tensor::TensorView;
+use crate::pickle::Stored;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -114,12 +114,13 @@ fn short(value: &Value) -> String {
 pub fn with_biases_in_use(
     mut config: Config,
     extra: &Map<String, Value>,
-    tensors: &BTreeMap<String, TensorView>,
+    tensors: &BTreeMap<String, Stored>,
 ) -> Config {
     if extra.get("model_type").and_then(Value::as_str) == Some("minigpt") {
         return config;
     }
-    let in_use = |name: &str| tensors.get(name).is_some_and(|view| view.data().iter().any(|&byte| byte != 0));
+    let in_use =
+        |name: &str| tensors.get(name).is_some_and(|stored| stored.data.iter().any(|&byte| byte != 0));
     let absent = specs_with_absent(&config);
     for switch in absent.iter().filter(|spec| in_use(&spec.name)).filter_map(|spec| spec.absent) {
         match switch {

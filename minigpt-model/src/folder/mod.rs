@@ -2,16 +2,18 @@
 //! claim is checked before memory is asked for.
 
 mod config_json;
+mod files;
 mod mapped;
+mod nanogpt;
 
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::gpt::Gpt;
 use crate::parameters::{Spec, specs_with_absent};
+use crate::pickle::Stored;
 use candle_core::{DType, Device, Tensor};
-use mapped::Mapped;
-use safetensors::tensor::TensorView;
-use safetensors::{Dtype, SafeTensors};
+use files::WeightFiles;
+pub use nanogpt::load_nanogpt;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -27,13 +29,21 @@ pub fn load(folder: &Path, device: &Device) -> Result<Gpt> {
         return Err(problem(folder, message));
     }
     let (config, extra) = read_config(&folder.join("config.json"))?;
-    let path = folder.join("model.safetensors");
-    let file = Mapped::open(&path)?;
-    let tensors = SafeTensors::deserialize(file.bytes())
-        .map_err(|e| problem(&path, format!("not a safetensors file, or a damaged one: {e}")))?;
-    let tensors = by_our_names(&path, &tensors)?;
+    let files = WeightFiles::open(folder)?;
+    from_stored(&files.path, config, extra, files.tensors()?, device)
+}
+
+/// A model from tensors that a file holds; `path` is for messages.
+fn from_stored(
+    path: &Path,
+    config: Config,
+    extra: Map<String, Value>,
+    tensors: Vec<(String, Stored)>,
+    device: &Device,
+) -> Result<Gpt> {
+    let tensors = by_our_names(path, tensors)?;
     let config = config_json::with_biases_in_use(config, &extra, &tensors);
-    let specs = check(&path, &config, &tensors)?;
+    let specs = check(path, &config, &tensors)?;
     let weights = specs
         .into_iter()
         .map(|spec| Ok((spec.name.clone(), tensor(&tensors[&spec.name], device)?)))
@@ -103,14 +113,14 @@ fn read_config(path: &Path) -> Result<(Config, Map<String, Value>)> {
 }
 
 /// The file's tensors under our names: without `transformer.`, and without the buffers that old files carry.
-fn by_our_names<'a>(path: &Path, file: &SafeTensors<'a>) -> Result<BTreeMap<String, TensorView<'a>>> {
+fn by_our_names<'a>(path: &Path, stored: Vec<(String, Stored<'a>)>) -> Result<BTreeMap<String, Stored<'a>>> {
     let mut tensors = BTreeMap::new();
-    for (name, view) in file.tensors() {
+    for (name, stored) in stored {
         let ours = name.strip_prefix("transformer.").unwrap_or(&name);
         if ours.ends_with(".attn.bias") || ours.ends_with(".attn.masked_bias") {
             continue;
         }
-        if tensors.insert(ours.to_owned(), view).is_some() {
+        if tensors.insert(ours.to_owned(), stored).is_some() {
             return Err(problem(path, format!("holds both {ours} and transformer.{ours}")));
         }
     }
@@ -118,7 +128,7 @@ fn by_our_names<'a>(path: &Path, file: &SafeTensors<'a>) -> Result<BTreeMap<Stri
 }
 
 /// Checks names, shapes and types of all tensors against the configuration, and reports everything at once.
-fn check(path: &Path, config: &Config, tensors: &BTreeMap<String, TensorView>) -> Result<Vec<Spec>> {
+fn check(path: &Path, config: &Config, tensors: &BTreeMap<String, Stored>) -> Result<Vec<Spec>> {
     let specs = specs_with_absent(config);
     let mut known: HashMap<&str, &Spec> = specs.iter().map(|spec| (spec.name.as_str(), spec)).collect();
     let (mut missing, mut unexpected, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
@@ -127,21 +137,21 @@ fn check(path: &Path, config: &Config, tensors: &BTreeMap<String, TensorView>) -
             missing.push(format!("{} {:?}", spec.name, spec.shape));
         }
     }
-    for (name, view) in tensors {
+    for (name, stored) in tensors {
         match known.remove(name.as_str()) {
-            Some(spec) if spec.shape != view.shape() => {
-                wrong.push(format!("{name} is {:?}, not {:?}", view.shape(), spec.shape));
+            Some(spec) if spec.shape != stored.shape => {
+                wrong.push(format!("{name} is {:?}, not {:?}", stored.shape, spec.shape));
             }
             Some(spec) if spec.absent.is_some() && !config_json::is_gpt2(config) => {
                 unexpected.push(format!("{name} ({} is off)", spec.absent.unwrap_or_default()));
             }
-            Some(_) if float(view.dtype()).is_none() => {
-                wrong.push(format!("{name} is of type {:?}, not f32, f16 or bf16", view.dtype()));
+            Some(_) if !stored.dtype.is_some_and(|dtype| dtype.is_float()) => {
+                wrong.push(format!("{name} is not of type f32, f16, bf16 or f64"));
             }
             Some(_) => {}
             // A tied head is the token embedding; files that carry it twice are common.
             None if name == "lm_head.weight" => {}
-            None => unexpected.push(format!("{name} {:?}", view.shape())),
+            None => unexpected.push(format!("{name} {:?}", stored.shape)),
         }
     }
     let mut message = String::new();
@@ -164,18 +174,9 @@ fn list(message: &mut String, kind: &str, names: &[String]) {
     }
 }
 
-fn float(dtype: Dtype) -> Option<DType> {
-    match dtype {
-        Dtype::F32 => Some(DType::F32),
-        Dtype::F16 => Some(DType::F16),
-        Dtype::BF16 => Some(DType::BF16),
-        _ => None,
-    }
-}
-
-fn tensor(view: &TensorView, device: &Device) -> Result<Tensor> {
-    let dtype = float(view.dtype()).unwrap_or(DType::F32);
-    Ok(Tensor::from_raw_buffer(view.data(), dtype, view.shape(), device)?.to_dtype(DType::F32)?)
+fn tensor(stored: &Stored, device: &Device) -> Result<Tensor> {
+    let dtype = stored.dtype.unwrap_or(DType::F32);
+    Ok(Tensor::from_raw_buffer(&stored.data, dtype, &stored.shape, device)?.to_dtype(DType::F32)?)
 }
 
 fn problem(path: &Path, message: impl Into<String>) -> Error {
