@@ -64,6 +64,11 @@ impl CharTokenizer {
         builder.finish()
     }
 
+    /// A vocabulary whose ids are the positions of the characters.
+    pub fn from_characters(characters: &[char]) -> Result<Self> {
+        Self::from_tokens(characters.iter().map(char::to_string).collect(), &[])
+    }
+
     /// A vocabulary whose ids are the positions in `tokens`; those in `specials` are names, the rest characters.
     pub(crate) fn from_tokens(tokens: Vec<String>, specials: &[String]) -> Result<Self> {
         special::check_names(specials.iter().map(String::as_str))?;

@@ -2,6 +2,7 @@
 //! with it, and scoring its answers.
 
 mod conversation;
+mod foreign;
 mod model_folder;
 mod questions;
 
@@ -12,6 +13,7 @@ pub use minigpt_tokenizer as tokenizer;
 pub use minigpt_train as train;
 
 pub use conversation::{Conversation, Format};
+pub use foreign::{Foreign, compare_logits};
 pub use model_folder::ModelFolder;
 pub use questions::{Answered, answer_all};
 

@@ -45,6 +45,8 @@ enum Command {
     Chat(commands::chat::ChatArgs),
     /// Look inside a model: tokens, probabilities, attention.
     Inspect(commands::inspect::InspectArgs),
+    /// Turn a model that another tool wrote into a model folder.
+    Import(commands::import::ImportArgs),
     /// Say what a model costs: parameters, memory, arithmetic, time.
     Plan(commands::plan::PlanArgs),
     /// Draw the losses of one or several training runs.
@@ -72,6 +74,7 @@ fn run() -> ExitCode {
         Command::Generate(args) => commands::generate::run(&args),
         Command::Chat(args) => commands::chat::run(&args),
         Command::Inspect(args) => commands::inspect::run(&args),
+        Command::Import(args) => commands::import::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Plot(args) => commands::plot::run(&args),
     };

@@ -5,6 +5,7 @@ pub mod data;
 pub mod demo;
 pub mod eval;
 pub mod generate;
+pub mod import;
 pub mod inspect;
 pub mod plan;
 pub mod plot;
