@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`config`] (what a model is) → `embedding` → [`attention`] → `mlp` → `block` → [`gpt`] (the whole
 //! model in one sitting); beside them [`cache`], [`trace`], `init`, [`parameters`] (the one list of tensors),
-//! [`folder`] (load and save), [`pickle`] (PyTorch's files, read as data), [`plan`] (what a model costs), and [`ops`] (what is hot on the CPU, fused).
+//! [`folder`] (load and save), [`pickle`] (PyTorch's files, read as data), [`gguf`] (llama.cpp's files), [`plan`] (what a model costs), and [`ops`] (what is hot on the CPU, fused).
 
 pub mod attention;
 mod block;
@@ -11,6 +11,7 @@ pub mod config;
 mod embedding;
 mod error;
 pub mod folder;
+pub mod gguf;
 pub mod gpt;
 mod init;
 pub mod linear;

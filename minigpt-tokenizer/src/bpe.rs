@@ -1,5 +1,6 @@
 //! Byte-level BPE: text is cut into pieces, a piece is bytes, and neighbouring tokens merge as they were learnt to.
 
+use crate::byte_level;
 use crate::error::{Error, Result};
 use crate::merges::{Merges, Rule, Scratch};
 use crate::pretokenize::pieces;
@@ -7,6 +8,7 @@ use crate::special::Specials;
 use crate::word_cache::WordCache;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
+use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -122,6 +124,22 @@ impl BpeTokenizer {
             }
         }
         Ok(Self(Arc::new(bpe)))
+    }
+
+    /// Every token as GPT-2's files spell it, in the order of the ids: printable letters for bytes, special tokens by name.
+    pub fn spelt_tokens(&self) -> Vec<String> {
+        let special: HashMap<u32, &str> = self.specials().iter().map(|(name, id)| (id, name)).collect();
+        let spelt = |id: u32| match special.get(&id) {
+            Some(name) => (*name).to_owned(),
+            None => byte_level::spell(self.token(id).unwrap_or_default()),
+        };
+        (0..self.vocab_size() as u32).map(spelt).collect()
+    }
+
+    /// Every merge as GPT-2's files spell it, the first learnt first: two tokens with a space between.
+    pub fn spelt_merges(&self) -> Vec<String> {
+        let spell = |id: u32| byte_level::spell(self.token(id).unwrap_or_default());
+        self.rules().iter().map(|rule| format!("{} {}", spell(rule.left), spell(rule.right))).collect()
     }
 
     /// How many tokens there are, special ones included.

@@ -105,6 +105,38 @@ fn characters(meta: &Value) -> Result<Vec<char>, String> {
     characters.into_iter().collect::<Option<_>>().ok_or_else(|| "stoi leaves out a number".to_owned())
 }
 
+/// nanoGPT's `meta.pkl` of a vocabulary: `{"vocab_size", "itos", "stoi"}` as a pickle.
+pub fn nanogpt_meta(tokens: &[String]) -> Vec<u8> {
+    let mut out = b"\x80\x02}(".to_vec();
+    let text = |out: &mut Vec<u8>, text: &str| {
+        out.push(b'X');
+        out.extend((text.len() as u32).to_le_bytes());
+        out.extend(text.as_bytes());
+    };
+    let number = |out: &mut Vec<u8>, number: usize| {
+        out.push(b'J');
+        out.extend((number as i32).to_le_bytes());
+    };
+    text(&mut out, "vocab_size");
+    number(&mut out, tokens.len());
+    for (name, by_id) in [("itos", true), ("stoi", false)] {
+        text(&mut out, name);
+        out.extend(b"}(");
+        for (id, token) in tokens.iter().enumerate() {
+            if by_id {
+                number(&mut out, id);
+                text(&mut out, token);
+            } else {
+                text(&mut out, token);
+                number(&mut out, id);
+            }
+        }
+        out.push(b'u');
+    }
+    out.extend(b"u.");
+    out
+}
+
 /// The largest difference between the logits of two models for a fixed prompt, and the largest logit.
 pub fn compare_logits(one: &Gpt, other: &Gpt) -> Result<(f32, f32)> {
     let config = one.config();
@@ -116,4 +148,19 @@ pub fn compare_logits(one: &Gpt, other: &Gpt) -> Result<(f32, f32)> {
     ensure!(one.len() == other.len(), "the two models have different vocabularies");
     let difference = one.iter().zip(&other).fold(0f32, |most, (a, b)| most.max((a - b).abs()));
     Ok((difference, one.iter().fold(0f32, |most, a| most.max(a.abs()))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vocabulary_goes_to_nanogpt_and_back() {
+        let tokens: Vec<String> = ["\n", "a", "你"].map(str::to_owned).to_vec();
+        let meta = pickle::read(&nanogpt_meta(&tokens)).unwrap();
+        assert_eq!(meta.get("vocab_size"), Some(&Value::Int(3)));
+        assert_eq!(characters(&meta).unwrap(), ['\n', 'a', '你']);
+        let strange = [("ab", 0), ("", 0)].map(|(name, _)| nanogpt_meta(&[name.to_owned()]));
+        assert!(strange.iter().all(|meta| characters(&pickle::read(meta).unwrap()).is_err()));
+    }
 }

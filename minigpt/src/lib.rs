@@ -3,6 +3,7 @@
 
 mod conversation;
 mod foreign;
+mod gguf_tokens;
 mod model_folder;
 mod questions;
 
@@ -13,7 +14,8 @@ pub use minigpt_tokenizer as tokenizer;
 pub use minigpt_train as train;
 
 pub use conversation::{Conversation, Format};
-pub use foreign::{Foreign, compare_logits};
+pub use foreign::{Foreign, compare_logits, nanogpt_meta};
+pub use gguf_tokens::gguf_tokens;
 pub use model_folder::ModelFolder;
 pub use questions::{Answered, answer_all};
 

@@ -47,6 +47,8 @@ enum Command {
     Inspect(commands::inspect::InspectArgs),
     /// Turn a model that another tool wrote into a model folder.
     Import(commands::import::ImportArgs),
+    /// Turn a model folder into what another tool reads.
+    Export(commands::export::ExportArgs),
     /// Say what a model costs: parameters, memory, arithmetic, time.
     Plan(commands::plan::PlanArgs),
     /// Draw the losses of one or several training runs.
@@ -75,6 +77,7 @@ fn run() -> ExitCode {
         Command::Chat(args) => commands::chat::run(&args),
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Import(args) => commands::import::run(&args),
+        Command::Export(args) => commands::export::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Plot(args) => commands::plot::run(&args),
     };

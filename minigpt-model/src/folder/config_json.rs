@@ -3,6 +3,7 @@
 use crate::config::{Activation, Config, NormPosition, PositionEmbedding};
 use crate::parameters::specs_with_absent;
 use crate::pickle::Stored;
+use candle_core::DType;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -133,15 +134,20 @@ pub fn with_biases_in_use(
     config
 }
 
-/// The `config.json` of a model, with the unknown keys of the file that it came from.
-pub fn write(config: &Config, extra: &Map<String, Value>) -> Value {
+/// The `config.json` of a model whose weights are of a type, with the unknown keys of the file that it came from.
+pub fn write(config: &Config, extra: &Map<String, Value>, dtype: DType) -> Value {
+    let dtype = match dtype {
+        DType::F16 => "float16",
+        DType::BF16 => "bfloat16",
+        _ => "float32",
+    };
     let gpt2 = is_gpt2(config);
     let mut keys = extra.clone();
     keys.shift_remove("torch_dtype");
     let known = json!({
         "model_type": if gpt2 { "gpt2" } else { "minigpt" },
         "architectures": [if gpt2 { "GPT2LMHeadModel" } else { "MiniGPT" }],
-        "dtype": "float32",
+        "dtype": dtype,
         "vocab_size": config.vocab_size,
         "n_positions": config.block_size,
         "n_layer": config.n_layer,
@@ -208,7 +214,7 @@ mod tests {
     fn every_preset_survives_the_file() {
         for (name, _) in crate::PRESETS {
             let config = Config::preset(name).unwrap();
-            let text = write(&config, &Map::new()).to_string();
+            let text = write(&config, &Map::new(), DType::F32).to_string();
             let (read, _) = read(&text).unwrap();
             assert_eq!(read, config, "{name}");
         }
@@ -216,7 +222,8 @@ mod tests {
 
     #[test]
     fn only_what_gpt2_cannot_express_is_called_minigpt() {
-        let kind = |name| write(&Config::preset(name).unwrap(), &Map::new())["model_type"].clone();
+        let kind =
+            |name| write(&Config::preset(name).unwrap(), &Map::new(), DType::F32)["model_type"].clone();
         assert_eq!([kind("gpt2"), kind("shakespeare-char"), kind("qa")], ["gpt2", "gpt2", "gpt2"]);
         assert_eq!(kind("textbook"), "minigpt");
     }
@@ -225,7 +232,8 @@ mod tests {
     fn unknown_keys_are_kept_and_written_back() {
         let (config, extra) =
             read(r#"{"n_layer": 2, "task_specific_params": {"a": 1}, "eos_token_id": 7}"#).unwrap();
-        let written = write(&config, &extra);
+        let written = write(&config, &extra, DType::F16);
+        assert_eq!(written["dtype"], "float16");
         assert_eq!(written["task_specific_params"]["a"], 1);
         assert_eq!(written["eos_token_id"], 7);
         assert_eq!(generation(&written)["eos_token_id"], 7);

@@ -103,12 +103,12 @@ fn pickled(bytes: &[u8]) -> std::result::Result<Vec<(String, Stored<'_>)>, Strin
     checkpoint.tensors(&checkpoint.root)
 }
 
-fn number_type(dtype: Dtype) -> Option<DType> {
+fn number_type(dtype: Dtype) -> std::result::Result<DType, String> {
     match dtype {
-        Dtype::F32 => Some(DType::F32),
-        Dtype::F16 => Some(DType::F16),
-        Dtype::BF16 => Some(DType::BF16),
-        Dtype::F64 => Some(DType::F64),
-        _ => None,
+        Dtype::F32 => Ok(DType::F32),
+        Dtype::F16 => Ok(DType::F16),
+        Dtype::BF16 => Ok(DType::BF16),
+        Dtype::F64 => Ok(DType::F64),
+        other => Err(format!("{other:?}")),
     }
 }

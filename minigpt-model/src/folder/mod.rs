@@ -5,6 +5,7 @@ mod config_json;
 mod files;
 mod mapped;
 mod nanogpt;
+mod nanogpt_save;
 
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -14,6 +15,7 @@ use crate::pickle::Stored;
 use candle_core::{DType, Device, Tensor};
 use files::WeightFiles;
 pub use nanogpt::load_nanogpt;
+pub use nanogpt_save::save_nanogpt;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -56,21 +58,45 @@ pub fn load_config(folder: &Path) -> Result<Config> {
     Ok(read_config(&folder.join("config.json"))?.0)
 }
 
+/// How the weights of a folder are written.
+#[derive(Debug, Clone, Copy)]
+pub struct SaveOptions {
+    /// f32, f16 or bf16.
+    pub dtype: DType,
+    /// The most bytes of weights in one file; all in one without it.
+    pub shard: Option<u64>,
+}
+
+impl Default for SaveOptions {
+    fn default() -> Self {
+        Self { dtype: DType::F32, shard: None }
+    }
+}
+
 /// Writes `config.json`, `generation_config.json` and `model.safetensors` into a folder, which is made if need be.
 /// Each file appears whole or not at all. What GPT-2 can express is written as GPT-2.
 pub fn save(gpt: &Gpt, folder: &Path) -> Result<()> {
+    save_as(gpt, folder, SaveOptions::default())
+}
+
+/// The same with other numbers, or with the weights shared out among several files.
+pub fn save_as(gpt: &Gpt, folder: &Path, options: SaveOptions) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|e| io(folder, e))?;
-    let config = config_json::write(gpt.config(), gpt.extra());
+    let config = config_json::write(gpt.config(), gpt.extra(), options.dtype);
     let generation = config_json::generation(&config);
-    save_weights(gpt, &folder.join("model.safetensors"))?;
+    save_weights(gpt, folder, options)?;
     for (name, value) in [("generation_config.json", generation), ("config.json", config)] {
-        let text = serde_json::to_string_pretty(&value).unwrap_or_default() + "\n";
-        replace(&folder.join(name), |temporary| std::fs::write(temporary, &text))?;
+        write_json(&folder.join(name), &value)?;
     }
     Ok(())
 }
 
-fn save_weights(gpt: &Gpt, path: &Path) -> Result<()> {
+fn write_json(path: &Path, value: &Value) -> Result<()> {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
+    replace(path, |temporary| std::fs::write(temporary, &text))
+}
+
+fn save_weights(gpt: &Gpt, folder: &Path, options: SaveOptions) -> Result<()> {
     let mut tensors: BTreeMap<String, Tensor> =
         gpt.parameters().into_iter().map(|p| (p.name, p.tensor.detach())).collect();
     if config_json::is_gpt2(gpt.config()) {
@@ -78,9 +104,41 @@ fn save_weights(gpt: &Gpt, path: &Path) -> Result<()> {
             tensors.insert(spec.name, Tensor::zeros(&spec.shape[..], gpt.dtype(), &Device::Cpu)?);
         }
     }
+    let bytes = |tensor: &Tensor| (tensor.elem_count() * options.dtype.size_in_bytes()) as u64;
+    let total: u64 = tensors.values().map(bytes).sum();
+    let mut shards: Vec<Vec<(String, Tensor)>> = vec![Vec::new()];
+    let mut size = 0;
+    for (name, tensor) in tensors {
+        // A tensor is never cut: one that is larger than a file may be has a file for itself.
+        if size > 0 && options.shard.is_some_and(|most| size + bytes(&tensor) > most) {
+            shards.push(Vec::new());
+            size = 0;
+        }
+        size += bytes(&tensor);
+        if let Some(shard) = shards.last_mut() {
+            shard.push((name, tensor));
+        }
+    }
+    if shards.len() == 1 {
+        return save_shard(&folder.join("model.safetensors"), &shards.concat(), options.dtype);
+    }
+    let mut weight_map = Map::new();
+    for (i, shard) in shards.iter().enumerate() {
+        let file = format!("model-{:05}-of-{:05}.safetensors", i + 1, shards.len());
+        save_shard(&folder.join(&file), shard, options.dtype)?;
+        weight_map.extend(shard.iter().map(|(name, _)| (name.clone(), Value::from(file.clone()))));
+    }
+    let index = serde_json::json!({ "metadata": { "total_size": total }, "weight_map": weight_map });
+    write_json(&folder.join("model.safetensors.index.json"), &index)
+}
+
+fn save_shard(path: &Path, tensors: &[(String, Tensor)], dtype: DType) -> Result<()> {
+    let tensors = tensors.iter().map(|(name, tensor)| Ok((name, tensor.to_dtype(dtype)?)));
+    let tensors = tensors.collect::<candle_core::Result<Vec<_>>>()?;
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
     replace(path, |temporary| {
-        safetensors::serialize_to_file(tensors.iter(), Some(metadata), temporary).map_err(|e| match e {
+        let views = tensors.iter().map(|(name, tensor)| (name, tensor));
+        safetensors::serialize_to_file(views, Some(metadata), temporary).map_err(|e| match e {
             safetensors::SafeTensorError::IoError(e) => e,
             e => std::io::Error::other(e),
         })
@@ -88,7 +146,7 @@ fn save_weights(gpt: &Gpt, path: &Path) -> Result<()> {
 }
 
 /// Writes a file beside its place, syncs it, and moves it there.
-fn replace(path: &Path, write: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<()> {
+pub(crate) fn replace(path: &Path, write: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary = path.with_file_name(name);
@@ -145,10 +203,11 @@ fn check(path: &Path, config: &Config, tensors: &BTreeMap<String, Stored>) -> Re
             Some(spec) if spec.absent.is_some() && !config_json::is_gpt2(config) => {
                 unexpected.push(format!("{name} ({} is off)", spec.absent.unwrap_or_default()));
             }
-            Some(_) if !stored.dtype.is_some_and(|dtype| dtype.is_float()) => {
-                wrong.push(format!("{name} is not of type f32, f16, bf16 or f64"));
+            Some(_) => {
+                if let Err(other) = &stored.dtype {
+                    wrong.push(format!("{name} is of type {other}, not f32, f16 or bf16"));
+                }
             }
-            Some(_) => {}
             // A tied head is the token embedding; files that carry it twice are common.
             None if name == "lm_head.weight" => {}
             None => unexpected.push(format!("{name} {:?}", stored.shape)),
@@ -175,7 +234,7 @@ fn list(message: &mut String, kind: &str, names: &[String]) {
 }
 
 fn tensor(stored: &Stored, device: &Device) -> Result<Tensor> {
-    let dtype = stored.dtype.unwrap_or(DType::F32);
+    let dtype = stored.dtype.as_ref().copied().unwrap_or(DType::F32);
     Ok(Tensor::from_raw_buffer(&stored.data, dtype, &stored.shape, device)?.to_dtype(DType::F32)?)
 }
 

@@ -10,7 +10,7 @@ use candle_core::Device;
 use std::path::Path;
 
 /// What nanoGPT keeps (out, in) and GPT-2's files (in, out).
-const TURNED: [&str; 4] =
+pub const TURNED: [&str; 4] =
     ["attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight"];
 
 /// Loads a checkpoint of nanoGPT, with weights as f32.

@@ -138,7 +138,7 @@ mod tests {
                     std::slice::from_ref(&x),
                     |t| activation(&t[0], kind),
                     |t| activation_composed(&t[0], kind),
-                    2e-6,
+                    1e-5,
                 );
             }
         }

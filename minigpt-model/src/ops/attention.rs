@@ -604,7 +604,7 @@ mod tests {
                 &inputs,
                 |t| attention(&t[0], &t[1], &t[2], &visible, dropout),
                 |t| Ok(attention_composed(&t[0], &t[1], &t[2], &visible, dropout)?.0),
-                2e-5,
+                1e-4,
             );
         }
 
@@ -621,7 +621,7 @@ mod tests {
                     let [q, k, v] = split_heads(&x[0], h)?;
                     Ok(attention_composed(&q, &k, &v, &visible, dropout)?.0)
                 },
-                2e-5,
+                1e-4,
             );
         }
     }

@@ -162,7 +162,7 @@ mod tests {
                 &[logits],
                 |t| cross_entropy(&t[0], &targets),
                 |t| cross_entropy_composed(&t[0], &targets),
-                1e-5,
+                1e-4,
             );
         }
     }

@@ -16,8 +16,8 @@ pub struct Checkpoint<'a> {
 /// A tensor as a file has it: numbers row by row, not yet in memory unless they had to be put in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stored<'a> {
-    /// The type of its numbers; none where it is not one that weights have.
-    pub dtype: Option<DType>,
+    /// The type of its numbers, or the name of one that weights can't have.
+    pub dtype: std::result::Result<DType, String>,
     /// Its shape.
     pub shape: Vec<usize>,
     /// Its numbers.
@@ -103,17 +103,17 @@ impl<'a> Checkpoint<'a> {
 }
 
 /// The type of a storage's numbers, and how many bytes one has.
-fn number_type(class: &str) -> Result<(Option<DType>, usize)> {
-    Ok(match class.strip_prefix("torch.").unwrap_or(class) {
-        "FloatStorage" => (Some(DType::F32), 4),
-        "HalfStorage" => (Some(DType::F16), 2),
-        "BFloat16Storage" => (Some(DType::BF16), 2),
-        "DoubleStorage" => (Some(DType::F64), 8),
-        "LongStorage" => (Some(DType::I64), 8),
-        "IntStorage" => (None, 4),
-        "ShortStorage" => (None, 2),
-        "ByteStorage" => (Some(DType::U8), 1),
-        "CharStorage" | "BoolStorage" => (None, 1),
+fn number_type(class: &str) -> Result<(std::result::Result<DType, String>, usize)> {
+    let name = class.strip_prefix("torch.").unwrap_or(class);
+    Ok(match name {
+        "FloatStorage" => (Ok(DType::F32), 4),
+        "HalfStorage" => (Ok(DType::F16), 2),
+        "BFloat16Storage" => (Ok(DType::BF16), 2),
+        "DoubleStorage" => (Ok(DType::F64), 8),
+        "LongStorage" => (Err(name.to_owned()), 8),
+        "IntStorage" => (Err(name.to_owned()), 4),
+        "ShortStorage" => (Err(name.to_owned()), 2),
+        "ByteStorage" | "CharStorage" | "BoolStorage" => (Err(name.to_owned()), 1),
         other => return Err(format!("numbers of the type {other} are not known")),
     })
 }

@@ -2,7 +2,6 @@
 
 use super::tokenizer_json::EVERY_CHARACTER;
 use crate::bpe::BpeTokenizer;
-use crate::byte_level;
 use crate::characters::{CharTokenizer, UNK};
 use crate::error::{Error, Result};
 use crate::gpt2::END_OF_TEXT;
@@ -41,18 +40,9 @@ pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
 }
 
 fn bpe(tokenizer: &BpeTokenizer) -> Value {
-    let special: Map<String, Value> =
-        tokenizer.specials().iter().map(|(name, id)| (id.to_string(), name.into())).collect();
-    let spell = |id: u32| byte_level::spell(tokenizer.token(id).unwrap_or_default());
-    let ids = 0..tokenizer.vocab_size() as u32;
-    let vocab: Map<String, Value> = ids
-        .map(|id| {
-            let name = special.get(&id.to_string()).and_then(Value::as_str);
-            (name.map_or_else(|| spell(id), str::to_owned), id.into())
-        })
-        .collect();
-    let merges: Vec<String> =
-        tokenizer.rules().iter().map(|rule| format!("{} {}", spell(rule.left), spell(rule.right))).collect();
+    let tokens = tokenizer.spelt_tokens().into_iter().zip(0u32..);
+    let vocab: Map<String, Value> = tokens.map(|(token, id)| (token, id.into())).collect();
+    let merges = tokenizer.spelt_merges();
     let byte_level = json!({
         "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true
     });

@@ -35,7 +35,7 @@ pub struct ImportArgs {
 }
 
 /// What a model folder may hold, and `--force` may replace.
-const FILES: &[&str] = &[
+pub const FILES: &[&str] = &[
     "config.json",
     "generation_config.json",
     "model.safetensors",

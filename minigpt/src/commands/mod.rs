@@ -4,6 +4,7 @@ pub mod chat;
 pub mod data;
 pub mod demo;
 pub mod eval;
+pub mod export;
 pub mod generate;
 pub mod import;
 pub mod inspect;

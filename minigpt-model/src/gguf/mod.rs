@@ -1,0 +1,82 @@
+//! GGUF, the files of llama.cpp: what its architecture `gpt2` can express, its names, and how a model is written.
+//!
+//! A file is a header, then key/value metadata, then the names, shapes and places of all tensors, then their numbers.
+
+mod write;
+
+pub use write::{Dtype, Meta, save};
+
+use crate::config::{Activation, Config, NormPosition, PositionEmbedding};
+
+/// Why `gpt2` in a GGUF file can't be this model, if it can't.
+pub fn refusal(config: &Config) -> Option<String> {
+    let reasons = [
+        (config.norm_position == NormPosition::Post, "norms after the layers (norm_position = \"post\")"),
+        (config.position_embedding != PositionEmbedding::Learned, "positions that are not learned"),
+        (config.scale_embeddings, "scaled embeddings"),
+        (config.lm_head_bias, "a bias on the output head"),
+        (config.activation_function == Activation::Relu, "ReLU"),
+    ];
+    let reasons: Vec<&str> = reasons.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
+    (!reasons.is_empty()).then(|| format!("GGUF's gpt2 has no {}", reasons.join(", no ")))
+}
+
+/// What changes on the way, though the model can be written.
+pub fn approximation(config: &Config) -> Option<&'static str> {
+    (config.activation_function == Activation::Gelu)
+        .then_some("llama.cpp computes GELU by its tanh formula; this model was trained with the exact one")
+}
+
+/// The name that llama.cpp has for a tensor.
+fn their_name(ours: &str) -> Option<String> {
+    let fixed = match ours {
+        "wte.weight" => Some("token_embd.weight"),
+        "wpe.weight" => Some("position_embd.weight"),
+        "ln_f.weight" => Some("output_norm.weight"),
+        "ln_f.bias" => Some("output_norm.bias"),
+        "lm_head.weight" => Some("output.weight"),
+        _ => None,
+    };
+    if let Some(fixed) = fixed {
+        return Some(fixed.to_owned());
+    }
+    let (layer, rest) = ours.strip_prefix("h.")?.split_once('.')?;
+    let (part, kind) = rest.rsplit_once('.')?;
+    let part = match part {
+        "ln_1" => "attn_norm",
+        "attn.c_attn" => "attn_qkv",
+        "attn.c_proj" => "attn_output",
+        "ln_2" => "ffn_norm",
+        "mlp.c_fc" => "ffn_up",
+        "mlp.c_proj" => "ffn_down",
+        _ => return None,
+    };
+    Some(format!("blk.{layer}.{part}.{kind}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameters::specs;
+
+    #[test]
+    fn every_tensor_of_gpt2_has_a_name_there_and_no_two_the_same() {
+        let config = Config { n_layer: 3, tie_word_embeddings: false, ..Config::default() };
+        let names: std::collections::BTreeSet<_> =
+            specs(&config).iter().map(|spec| their_name(&spec.name).unwrap()).collect();
+        assert_eq!(names.len(), specs(&config).len());
+        assert!(names.contains("blk.2.attn_qkv.bias") && names.contains("output.weight"));
+        assert_eq!(their_name("h.0.attn.rotary"), None);
+    }
+
+    #[test]
+    fn what_can_not_be_expressed_is_refused_with_every_reason() {
+        assert_eq!(refusal(&Config::preset("gpt2").unwrap()), None);
+        let refused = refusal(&Config::preset("textbook").unwrap()).unwrap();
+        assert!(
+            refused.contains("post") && refused.contains("ReLU") && refused.contains("bias"),
+            "{refused}"
+        );
+        assert!(approximation(&Config::preset("shakespeare-char").unwrap()).is_some());
+    }
+}
