@@ -5,8 +5,9 @@
 mod support;
 
 use candle_core::Device;
-use minigpt_model::pickle::{self, Checkpoint, Value};
+use minigpt_model::pickle::{self, Checkpoint, Value as Pickled};
 use minigpt_model::{Gpt, folder};
+use proptest::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};
 use support::{Fixture, assert_close};
@@ -65,8 +66,8 @@ fn a_shard_that_is_missing_is_named() {
 #[test]
 fn the_vocabulary_of_nanogpt_is_read_as_data() {
     let meta = pickle::read(&fs::read(file("meta.pkl")).unwrap()).unwrap();
-    assert_eq!(meta.get("vocab_size").and_then(Value::as_size), Some(37));
-    assert_eq!(meta.get("stoi").unwrap().get("你").and_then(Value::as_size), Some(34));
+    assert_eq!(meta.get("vocab_size").and_then(Pickled::as_size), Some(37));
+    assert_eq!(meta.get("stoi").unwrap().get("你").and_then(Pickled::as_size), Some(34));
 }
 
 #[test]
@@ -101,4 +102,30 @@ fn no_way_of_cutting_or_bending_a_file_does_more_than_an_error() {
     }
     assert!(Checkpoint::open(b"").is_err());
     assert!(Checkpoint::open(b"\x80\x02}q\x00.").is_err_and(|e| e.contains("not a zip archive")));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn no_bytes_are_more_than_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = pickle::read(&bytes);
+        let _ = Checkpoint::open(&bytes);
+    }
+
+    #[test]
+    fn no_bent_checkpoint_is_more_than_an_error(
+        bends in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20)
+    ) {
+        let mut bytes = fs::read(file("ckpt.pt")).unwrap();
+        let length = bytes.len();
+        // The pickle is at the beginning, the directory at the end: that is where it hurts.
+        for (i, (index, byte)) in bends.into_iter().enumerate() {
+            let at = if i % 2 == 0 { index.index(4000) } else { length - 1 - index.index(3000) };
+            bytes[at] = byte;
+        }
+        if let Ok(checkpoint) = Checkpoint::open(&bytes) {
+            let _ = checkpoint.root.get("model").map(|model| checkpoint.tensors(model));
+        }
+    }
 }

@@ -91,7 +91,7 @@ impl Observer for View {
             Event::Started { step, steps, .. } => {
                 let (parameters, questions) = (count(self.parameters), count(builtin::train().len() as u64));
                 output::note(&format!(
-                    "a GPT of {parameters} parameters learns {questions} questions and answers; Ctrl-C stops and keeps it"
+                    "a GPT of {parameters} parameters learns {questions} questions; Ctrl-C stops and keeps it"
                 ));
                 // The bar comes last: what is written under it would tear it.
                 self.bar.set_message(self.picture());
