@@ -29,6 +29,19 @@ pub struct DownloadOptions {
     pub pause: Duration,
 }
 
+/// A file somewhere else.
+#[derive(Debug, Clone, Default)]
+pub struct Remote {
+    /// Where it is.
+    pub url: String,
+    /// Its hash, where it is known and can't change.
+    pub sha256: Option<String>,
+    /// Its length, where it is known and can't change.
+    pub bytes: Option<u64>,
+    /// What tells the server who asks.
+    pub token: Option<String>,
+}
+
 /// What happens meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DownloadEvent {
@@ -93,40 +106,93 @@ pub fn download(
     options: &DownloadOptions,
     on: &mut dyn FnMut(DownloadEvent),
 ) -> Result<Downloaded> {
-    let path = folder.join(set.file);
+    let remote = Remote {
+        url: set.address(options.endpoint.as_deref()),
+        sha256: set.sha256.map(str::to_owned),
+        bytes: set.sha256.map(|_| set.bytes),
+        token: None,
+    };
+    download_file(&remote, &folder.join(set.file), options, on)
+}
+
+/// Fetches one file to a place, unless it is there.
+///
+/// # Errors
+/// As [`download`].
+pub fn download_file(
+    remote: &Remote,
+    path: &Path,
+    options: &DownloadOptions,
+    on: &mut dyn FnMut(DownloadEvent),
+) -> Result<Downloaded> {
     if path.exists() && !options.force {
-        return already_there(set, path);
+        return already_there(remote, path.to_owned());
     }
-    let url = set.address(options.endpoint.as_deref());
-    let mut part = Part::find(&path, &url)?;
-    Fetch { set, url: &url, client: client(), pause: options.pause, on }.run(&mut part)?;
-    finish(set, part, path)
+    let mut part = Part::find(path, &remote.url)?;
+    Fetch { remote, client: client(), pause: options.pause, on }.run(&mut part)?;
+    finish(remote, part, path.to_owned())
+}
+
+/// A short text, such as an answer of an interface.
+///
+/// # Errors
+/// As [`download`], and a text that is longer than `limit` bytes.
+pub fn download_text(remote: &Remote, limit: u64, options: &DownloadOptions) -> Result<String> {
+    let mut failures = 0;
+    loop {
+        let answer = request(&client(), &remote.url, 0, None, remote.token.as_deref());
+        let (problem, wait) = match answer {
+            Ok(answer) => {
+                let mut text = String::new();
+                match io::Read::read_to_string(&mut io::Read::take(answer.body, limit + 1), &mut text) {
+                    Ok(read) if read as u64 <= limit => return Ok(text),
+                    Ok(_) => {
+                        let problem = format!("the answer is longer than {limit} bytes");
+                        return Err(Error::Download { url: remote.url.clone(), problem });
+                    }
+                    Err(e) => (e.to_string(), Duration::ZERO),
+                }
+            }
+            Err(Fault::Final(error)) => return Err(error),
+            Err(Fault::Unreachable(problem)) => {
+                return Err(Error::Offline { url: remote.url.clone(), problem });
+            }
+            Err(Fault::Passing(problem)) => (problem, Duration::ZERO),
+            Err(Fault::Wait(problem, wait)) => (problem, wait),
+            Err(Fault::Beyond(_)) => ("the answer makes no sense".to_owned(), Duration::ZERO),
+        };
+        failures += 1;
+        if failures >= ATTEMPTS {
+            return Err(Error::Download { url: remote.url.clone(), problem });
+        }
+        thread::sleep(wait.max(options.pause * (1 << (failures - 1))));
+    }
 }
 
 /// Checks a file that is there against what is known of it.
-fn already_there(set: &PublicSet, path: PathBuf) -> Result<Downloaded> {
+fn already_there(remote: &Remote, path: PathBuf) -> Result<Downloaded> {
     let (sha256, bytes) = hash(&path)?;
     let recorded = recorded(&path);
-    match set.sha256.or(recorded.as_deref()) {
+    match remote.sha256.as_deref().or(recorded.as_deref()) {
         Some(expected) if expected == sha256 => {
-            let checked = if set.sha256.is_some() { Checked::Listed } else { Checked::Recorded };
+            let checked = if remote.sha256.is_some() { Checked::Listed } else { Checked::Recorded };
             Ok(Downloaded { path, bytes, sha256, checked, fetched: false })
         }
         _ => Err(Error::Exists { path }),
     }
 }
 
-fn finish(set: &PublicSet, mut part: Part, path: PathBuf) -> Result<Downloaded> {
+fn finish(remote: &Remote, mut part: Part, path: PathBuf) -> Result<Downloaded> {
     let (sha256, bytes) = hash(&part.path)?;
     if bytes != part.have {
         let problem = format!("{} changed meanwhile: is it being downloaded twice?", part.path.display());
         return Err(Error::Download { url: part.note.url, problem });
     }
-    let checked = match (set.sha256, recorded(&path)) {
-        (Some(expected), _) if expected != sha256 => {
+    let checked = match (&remote.sha256, recorded(&path)) {
+        (Some(expected), _) if *expected != sha256 => {
             part.restart()?;
             let url = part.note.url;
-            return Err(Error::WrongHash { url, expected: expected.to_owned(), found: sha256 });
+            return Err(Error::WrongHash { url, expected: expected.clone(), found: sha256 });
         }
         (Some(_), _) => Checked::Listed,
         (None, Some(before)) if before == sha256 => Checked::Recorded,
@@ -140,8 +206,7 @@ fn finish(set: &PublicSet, mut part: Part, path: PathBuf) -> Result<Downloaded> 
 
 /// One download under way.
 struct Fetch<'a> {
-    set: &'a PublicSet,
-    url: &'a str,
+    remote: &'a Remote,
     client: Agent,
     pause: Duration,
     on: &'a mut dyn FnMut(DownloadEvent),
@@ -159,19 +224,24 @@ impl Fetch<'_> {
             };
             any |= part.have > before;
             failures = if part.have > before { 1 } else { failures + 1 };
+            let mut wait = Duration::ZERO;
             let problem = match fault {
                 Fault::Final(error) => return Err(error),
+                Fault::Wait(problem, asked) => {
+                    wait = asked;
+                    problem
+                }
                 Fault::Unreachable(problem) if !any => {
-                    return Err(Error::Offline { url: self.url.to_owned(), problem });
+                    return Err(Error::Offline { url: self.remote.url.clone(), problem });
                 }
                 Fault::Unreachable(problem) | Fault::Passing(problem) => problem,
                 Fault::Beyond(_) => "the file ends before the part does".to_owned(),
             };
             if failures >= ATTEMPTS {
-                return Err(Error::Download { url: self.url.to_owned(), problem });
+                return Err(Error::Download { url: self.remote.url.clone(), problem });
             }
             (self.on)(DownloadEvent::Retrying { problem });
-            thread::sleep(self.pause * (1 << (failures - 1)));
+            thread::sleep(wait.max(self.pause * (1 << (failures - 1))));
         }
     }
 
@@ -180,7 +250,7 @@ impl Fetch<'_> {
         let Some(answer) = self.ask(part)? else { return Ok(()) };
         let total = answer.total.or(self.pinned_length());
         part.describe(answer.version.clone()).map_err(Fault::Final)?;
-        let (url, have) = (self.url.to_owned(), part.have);
+        let (url, have) = (self.remote.url.clone(), part.have);
         (self.on)(DownloadEvent::Started { url, total: answer.total, have });
         self.receive(answer, part)?;
         match total {
@@ -189,7 +259,10 @@ impl Fetch<'_> {
             }
             Some(total) if part.have > total => {
                 part.restart().map_err(Fault::Final)?;
-                Err(failed(self.url, format!("the server sent more than the {total} bytes of the file")))
+                Err(failed(
+                    &self.remote.url,
+                    format!("the server sent more than the {total} bytes of the file"),
+                ))
             }
             _ => Ok(()),
         }
@@ -201,7 +274,13 @@ impl Fetch<'_> {
             // Nothing would tell whether the rest is of the same version of the file.
             part.restart().map_err(Fault::Final)?;
         }
-        let answer = match request(&self.client, self.url, part.have, part.note.version.as_deref()) {
+        let answer = match request(
+            &self.client,
+            &self.remote.url,
+            part.have,
+            part.note.version.as_deref(),
+            self.remote.token.as_deref(),
+        ) {
             Ok(answer) => answer,
             // It was whole before, and only its renaming was missing.
             Err(Fault::Beyond(Some(total))) if total == part.have => return Ok(None),
@@ -211,7 +290,10 @@ impl Fetch<'_> {
         if let (Some(total), Some(expected)) = (answer.total, self.pinned_length())
             && total != expected
         {
-            return Err(failed(self.url, format!("it has {total} bytes there, {expected} are expected")));
+            return Err(failed(
+                &self.remote.url,
+                format!("it has {total} bytes there, {expected} are expected"),
+            ));
         }
         if answer.start > 0 && answer.version != part.note.version {
             return Err(stale(part));
@@ -224,7 +306,7 @@ impl Fetch<'_> {
 
     /// The length of the file, where it can't change.
     fn pinned_length(&self) -> Option<u64> {
-        self.set.sha256.map(|_| self.set.bytes)
+        self.remote.bytes
     }
 
     fn receive(&mut self, mut answer: Answer, part: &mut Part) -> Result<(), Fault> {

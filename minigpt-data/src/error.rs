@@ -135,6 +135,12 @@ pub enum Error {
         batches: u64,
     },
 
+    /// The server has no such file.
+    #[error("{url}: the server answered 404 Not Found: it has no such file")]
+    NotThere {
+        /// The address.
+        url: String,
+    },
     /// No way to the server.
     #[error(
         "could not reach {url} ({problem}): are you online? Behind a proxy set HTTPS_PROXY; a mirror can be named with --endpoint; or fetch the file in another way and use it by its path"

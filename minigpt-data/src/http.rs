@@ -4,7 +4,8 @@ use crate::error::Error;
 use std::io::Read;
 use std::time::Duration;
 use ureq::http::header::{
-    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_RANGE, LAST_MODIFIED, RANGE,
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_RANGE, LAST_MODIFIED, RANGE,
+    RETRY_AFTER,
 };
 use ureq::http::{HeaderMap, HeaderName, Response};
 use ureq::{Agent, Body, Timeout};
@@ -16,6 +17,8 @@ pub(crate) enum Fault {
     Unreachable(String),
     /// May work next time.
     Passing(String),
+    /// May work after this time.
+    Wait(String, Duration),
     /// The file ends before the byte that was asked for: this is its length, where the server says.
     Beyond(Option<u64>),
     /// Will not.
@@ -48,9 +51,22 @@ pub(crate) fn client() -> Agent {
     Agent::new_with_config(config)
 }
 
-/// Asks for a file from byte `start` on, as long as it is still of `version`.
-pub(crate) fn request(client: &Agent, url: &str, start: u64, version: Option<&str>) -> Result<Answer, Fault> {
+/// No server makes us wait longer than this.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Asks for a file from byte `start` on, as long as it is still of `version`. A token goes to this server only, not to
+/// where it may send us on.
+pub(crate) fn request(
+    client: &Agent,
+    url: &str,
+    start: u64,
+    version: Option<&str>,
+    token: Option<&str>,
+) -> Result<Answer, Fault> {
     let mut request = client.get(url).header(ACCEPT_ENCODING, "identity");
+    if let Some(token) = token {
+        request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+    }
     if start > 0 {
         request = request.header(RANGE, format!("bytes={start}-"));
         if let Some(version) = version {
@@ -62,7 +78,16 @@ pub(crate) fn request(client: &Agent, url: &str, start: u64, version: Option<&st
         200 => whole(url, response),
         206 => rest(url, response, start),
         416 => Err(Fault::Beyond(header(response.headers(), &CONTENT_RANGE).and_then(parse_length))),
-        429 | 500..=599 => Err(Fault::Passing(format!("the server answered {}", response.status()))),
+        404 => Err(Fault::Final(Error::NotThere { url: url.to_owned() })),
+        401 | 403 => {
+            Err(failed(url, format!("the server answered {}: is a token needed?", response.status())))
+        }
+        429 => {
+            let seconds = header(response.headers(), &RETRY_AFTER).and_then(|text| text.trim().parse().ok());
+            let wait = Duration::from_secs(seconds.unwrap_or(1)).min(LONGEST_WAIT);
+            Err(Fault::Wait(format!("the server answered {}", response.status()), wait))
+        }
+        500..=599 => Err(Fault::Passing(format!("the server answered {}", response.status()))),
         _ => Err(failed(url, format!("the server answered {}", response.status()))),
     }
 }

@@ -67,7 +67,9 @@ pub use bad_lines::{BadLine, BadLines};
 pub use batch::{Batch, IGNORE};
 pub use catalogue::{PUBLIC_SETS, PublicSet};
 pub use corpus::{Corpus, CorpusOptions, CorpusParts, Kind};
-pub use download::{Checked, DownloadEvent, DownloadOptions, Downloaded, download};
+pub use download::{
+    Checked, DownloadEvent, DownloadOptions, Downloaded, Remote, download, download_file, download_text,
+};
 pub use error::{Error, Result};
 pub use histogram::{Bar, Histogram};
 pub use histogram_svg::histogram_svg;

@@ -4,6 +4,7 @@
 mod conversation;
 mod foreign;
 mod gguf_tokens;
+mod hub;
 mod model_folder;
 mod questions;
 
@@ -16,6 +17,7 @@ pub use minigpt_train as train;
 pub use conversation::{Conversation, Format};
 pub use foreign::{Foreign, compare_logits, nanogpt_meta};
 pub use gguf_tokens::gguf_tokens;
+pub use hub::Hub;
 pub use model_folder::ModelFolder;
 pub use questions::{Answered, answer_all};
 

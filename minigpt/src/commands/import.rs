@@ -1,11 +1,12 @@
 //! `minigpt import`: a model that another tool wrote becomes a model folder.
 
 use crate::output;
+use crate::progress::Progress;
 use crate::table::{Table, count};
 use anyhow::{Result, ensure};
 use clap::Args;
-use minigpt::{Foreign, ModelFolder, compare_logits};
-use minigpt_data::OutputFolder;
+use minigpt::{Foreign, Hub, ModelFolder, compare_logits};
+use minigpt_data::{DownloadEvent, OutputFolder};
 use minigpt_model::parameters::Count;
 use minigpt_model::{Device, folder};
 use serde::Serialize;
@@ -14,9 +15,10 @@ use std::path::PathBuf;
 /// Turn a model that another tool wrote into a model folder.
 #[derive(Args)]
 pub struct ImportArgs {
-    /// A Hugging Face GPT-2 folder (safetensors or pytorch_model.bin, whole or in shards), or nanoGPT's ckpt.pt.
-    #[arg(value_name = "FOLDER|ckpt.pt")]
-    source: PathBuf,
+    /// A Hugging Face GPT-2 folder (safetensors or pytorch_model.bin, whole or in shards), nanoGPT's ckpt.pt, or
+    /// hf:owner/model to fetch one from the hub (HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE mean what they mean elsewhere).
+    #[arg(value_name = "FOLDER|ckpt.pt|hf:NAME")]
+    source: String,
     /// The model folder to write.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
@@ -58,8 +60,11 @@ struct Answer {
 
 /// Runs the command.
 pub fn run(args: &ImportArgs) -> Result<()> {
-    let Foreign { kind, gpt, tokenizer } =
-        Foreign::open(&args.source, args.tokenizer.as_deref(), &Device::Cpu)?;
+    let source = match args.source.strip_prefix("hf:") {
+        Some(name) => fetch(name)?,
+        None => PathBuf::from(&args.source),
+    };
+    let Foreign { kind, gpt, tokenizer } = Foreign::open(&source, args.tokenizer.as_deref(), &Device::Cpu)?;
     let target = OutputFolder::create(&args.out, args.force, FILES)?;
     folder::save(&gpt, target.path())?;
     if let Some((tokenizer, _)) = &tokenizer {
@@ -109,4 +114,27 @@ pub fn run(args: &ImportArgs) -> Result<()> {
     table.row(["written", &args.out.display().to_string()]);
     table.row(["try it", &format!("minigpt generate --model {} --prompt …", args.out.display())]);
     output::text(&table.draw())
+}
+
+/// Fetches a model from the hub, or finds it in the cache.
+fn fetch(name: &str) -> Result<PathBuf> {
+    let mut progress: Option<Progress> = None;
+    let folder = Hub::from_environment()?.fetch(name, &mut |file, event| match event {
+        DownloadEvent::Started { total, have, .. } => {
+            output::note(&format!("fetching {file}"));
+            let mut bar = Progress::of_bytes("fetching", total.unwrap_or(0));
+            bar.set(have);
+            progress = Some(bar);
+        }
+        DownloadEvent::Progress { have } => {
+            if let Some(bar) = &mut progress {
+                bar.set(have);
+            }
+        }
+        DownloadEvent::Retrying { problem } => output::note(&format!("{file}: {problem}; trying again")),
+    })?;
+    if let Some(bar) = progress {
+        bar.finish();
+    }
+    Ok(folder)
 }
