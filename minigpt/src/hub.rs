@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use minigpt_data::{DownloadEvent, DownloadOptions, Remote, download_file, download_text};
 use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -152,14 +153,14 @@ struct Listing {
     siblings: Vec<Sibling>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Sibling {
     rfilename: String,
     size: Option<u64>,
     lfs: Option<Lfs>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Lfs {
     sha256: String,
     size: u64,
@@ -167,9 +168,7 @@ struct Lfs {
 
 impl Listing {
     fn find(&self, name: &str) -> Option<Sibling> {
-        let found = self.siblings.iter().find(|file| file.rfilename == name)?;
-        let lfs = found.lfs.as_ref().map(|lfs| Lfs { sha256: lfs.sha256.clone(), size: lfs.size });
-        Some(Sibling { rfilename: found.rfilename.clone(), size: found.size, lfs })
+        self.siblings.iter().find(|file| file.rfilename == name).cloned()
     }
 
     /// The small files, and the best of the weights.
@@ -188,14 +187,14 @@ impl Listing {
     fn shards(&self, folder: &Path) -> Result<Vec<Sibling>> {
         #[derive(Deserialize)]
         struct Index {
-            weight_map: std::collections::BTreeMap<String, String>,
+            weight_map: BTreeMap<String, String>,
         }
         let mut shards = Vec::new();
         for name in WEIGHTS.iter().filter(|name| name.ends_with(".index.json")) {
             let Ok(text) = fs::read_to_string(folder.join(name)) else { continue };
             let index: Index =
                 serde_json::from_str(&text).with_context(|| format!("{name} is no index of weights"))?;
-            let files: std::collections::BTreeSet<String> = index.weight_map.into_values().collect();
+            let files: BTreeSet<String> = index.weight_map.into_values().collect();
             for file in files {
                 check_file(&file)?;
                 let listed = self
