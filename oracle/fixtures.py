@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 import attention_fixtures
 import file_fixtures
 import generate_fixtures
+import gguf_fixtures
 import model_fixtures
 import muon_fixtures
 from cases import CASES
@@ -52,6 +53,7 @@ def write_all(root):
     generate_fixtures.write_all(root / GENERATE, root / MODEL)
     muon_fixtures.write_all(root / TRAIN)
     file_fixtures.write_all(root / FILES, root / MODEL)
+    gguf_fixtures.write_all(root / FILES / "gguf")
 
 
 def report(committed, remade):
@@ -80,6 +82,8 @@ def compare(committed, remade):
     if committed.suffix == ".pkl":
         same = pickle.loads(committed.read_bytes()) == pickle.loads(remade.read_bytes())
         return [] if same else ["says something else"]
+    if committed.suffix == ".gguf":
+        return [] if committed.read_bytes() == remade.read_bytes() else ["has other bytes"]
     if committed.suffix in (".pt", ".bin"):
         saved = [torch.load(path, weights_only=True) for path in (committed, remade)]
         return compare_tensors(*[one.get("model", one) for one in saved])

@@ -20,7 +20,8 @@ pub struct OutputFolder {
 }
 
 impl OutputFolder {
-    /// Starts a folder; `ours` are the names of the files that may be in one that gets replaced.
+    /// Starts a folder; `ours` are the names of the files that may be in one that gets replaced. A `*` in a name stands
+    /// for a number.
     ///
     /// # Errors
     /// Something is in the way, or the place can't be written.
@@ -95,11 +96,20 @@ fn check_target(target: &Path, force: bool, ours: &[&str]) -> Result<()> {
         }
         let other = entry.file_name().to_string_lossy().into_owned();
         let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-        if !is_file || !ours.contains(&other.as_str()) {
+        if !is_file || !ours.iter().any(|name| is_named(&other, name)) {
             return Err(Error::NotOurs { path: target.to_owned(), other });
         }
     }
     Ok(())
+}
+
+/// Whether a file has this name, in which each `*` stands for a number.
+fn is_named(file: &str, name: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let Some((start, rest)) = name.split_once('*') else { return file == name };
+    let Some(file) = file.strip_prefix(start) else { return false };
+    let end = file.find(|c: char| !c.is_ascii_digit()).unwrap_or(file.len());
+    digits(&file[..end]) && is_named(&file[end..], rest)
 }
 
 #[cfg(test)]
@@ -138,6 +148,15 @@ mod tests {
         write(&target, true, "two").unwrap();
         assert_eq!(fs::read_to_string(target.join("a.txt")).unwrap(), "two");
         assert_eq!(names(dir.path()), ["out"]);
+    }
+
+    #[test]
+    fn a_star_in_a_name_is_a_number() {
+        let shard = "model-*-of-*.bin";
+        assert!(is_named("model-00001-of-2.bin", shard) && is_named("a.txt", "a.txt"));
+        for other in ["model--of-2.bin", "model-1-of-x.bin", "model-1-of-2.bin2", "model-1-of-", "a.txt"] {
+            assert!(!is_named(other, shard), "{other}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::config::{Config, PositionEmbedding};
 use crate::embedding::Rotations;
 use crate::linear::Linear;
 use crate::ops::{self, Dropout, Visible};
-use crate::weights::Weights;
+use crate::weights::Tensors;
 use candle_core::{Result, Tensor};
 
 /// The decoder's self-attention: each token looks at itself and at those before it.
@@ -20,16 +20,17 @@ pub(crate) struct SelfAttention {
 }
 
 impl SelfAttention {
-    pub fn take(weights: &Weights, name: &str, config: &Config) -> Result<Self> {
-        let wte = weights.need("wte.weight")?;
+    pub fn take(weights: &dyn Tensors, name: &str, config: &Config) -> Result<Self> {
+        let c_attn = Linear::take(weights, &format!("{name}.c_attn"))?;
         let rotations = match config.position_embedding {
             PositionEmbedding::Rope => {
-                Some(Rotations::new(config.block_size, config.head_width(), wte.dtype(), wte.device())?)
+                let (dtype, device) = (c_attn.weight().dtype(), c_attn.weight().device());
+                Some(Rotations::new(config.block_size, config.head_width(), dtype, device)?)
             }
             _ => None,
         };
         Ok(Self {
-            c_attn: Linear::take(weights, &format!("{name}.c_attn"))?,
+            c_attn,
             c_proj: Linear::take(weights, &format!("{name}.c_proj"))?,
             n_head: config.n_head,
             dropout: config.attn_pdrop,

@@ -7,7 +7,7 @@ use crate::linear::Norm;
 use crate::mlp::Mlp;
 use crate::ops::{self, Dropout, Visible};
 use crate::trace::Trace;
-use crate::weights::Weights;
+use crate::weights::Tensors;
 use candle_core::{Result, Tensor};
 
 /// What a forward pass carries from layer to layer beside the residual stream.
@@ -57,7 +57,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    pub fn take(weights: &Weights, name: &str, config: &Config) -> Result<Self> {
+    pub fn take(weights: &dyn Tensors, name: &str, config: &Config) -> Result<Self> {
         Ok(Self {
             ln_1: Norm::take(weights, &format!("{name}.ln_1"), config.layer_norm_epsilon)?,
             attn: SelfAttention::take(weights, &format!("{name}.attn"), config)?,

@@ -2,13 +2,14 @@
 
 use crate::config::{Config, PositionEmbedding};
 use crate::ops;
-use crate::weights::Weights;
+use crate::weights::{Tensors, Weight};
 use candle_core::{DType, Device, Result, Tensor};
 
 /// Token embedding and positions.
 #[derive(Debug, Clone)]
 pub(crate) struct Embedding {
-    wte: Tensor,
+    wte: Weight,
+    width: usize,
     scale: Option<f64>,
     positions: Positions,
 }
@@ -22,10 +23,10 @@ enum Positions {
 }
 
 impl Embedding {
-    pub fn take(weights: &Weights, config: &Config) -> Result<Self> {
+    pub fn take(weights: &dyn Tensors, config: &Config) -> Result<Self> {
         let wte = weights.need("wte.weight")?;
         let positions = match config.position_embedding {
-            PositionEmbedding::Learned => Positions::Added(weights.need("wpe.weight")?),
+            PositionEmbedding::Learned => Positions::Added(weights.need_plain("wpe.weight")?),
             PositionEmbedding::Sinusoidal => {
                 let table = sinusoidal(config.block_size, config.n_embd, wte.device())?;
                 Positions::Added(table.to_dtype(wte.dtype())?)
@@ -33,11 +34,11 @@ impl Embedding {
             PositionEmbedding::Rope => Positions::Rotated,
         };
         let scale = config.scale_embeddings.then(|| (config.n_embd as f64).sqrt());
-        Ok(Self { wte, scale, positions })
+        Ok(Self { wte, width: config.n_embd, scale, positions })
     }
 
     /// The token table (V, C), which a tied head uses too.
-    pub fn table(&self) -> &Tensor {
+    pub fn table(&self) -> &Weight {
         &self.wte
     }
 
@@ -47,8 +48,12 @@ impl Embedding {
     /// - `ids`: (B, T), u32; output: (B, T, C)
     pub fn forward(&self, ids: &Tensor, first: &[usize]) -> Result<Tensor> {
         let (b, t) = ids.dims2()?;
-        let c = self.wte.dim(1)?;
-        let x = self.wte.index_select(&ids.flatten_all()?, 0)?.reshape((b, t, c))?;
+        let (c, ids) = (self.width, ids.flatten_all()?);
+        let x = match &self.wte {
+            Weight::Plain(table) => table.index_select(&ids, 0)?,
+            Weight::Packed(table) => table.rows(&ids.to_vec1()?)?,
+        };
+        let x = x.reshape((b, t, c))?;
         let x = match self.scale {
             Some(scale) => (x * scale)?,
             None => x,

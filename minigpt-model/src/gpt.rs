@@ -8,11 +8,11 @@ use crate::config::Config;
 use crate::embedding::Embedding;
 use crate::error::{Error, Result};
 use crate::init::init;
-use crate::linear::Norm;
+use crate::linear::{Norm, multiply};
 use crate::ops::{self, IGNORE, Stored, Visible};
 use crate::parameters::specs;
 use crate::trace::Trace;
-use crate::weights::Weights;
+use crate::weights::{Source, Tensors, Weight, Weights};
 use candle_core::{DType, Device, Tensor};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -31,9 +31,26 @@ pub struct Gpt {
 
 /// The output head: a product with the transposed token table, or with a matrix of its own.
 #[derive(Debug, Clone)]
-struct Head {
-    weight: Tensor,
+pub(crate) struct Head {
+    weight: Weight,
     bias: Option<Tensor>,
+}
+
+impl Head {
+    /// The head that `tied` tokens make, or one of its own.
+    pub fn take(weights: &dyn Tensors, tied: Option<&Embedding>) -> candle_core::Result<Self> {
+        let weight = match tied {
+            Some(embedding) => embedding.table().clone(),
+            None => weights.need("lm_head.weight")?,
+        };
+        Ok(Self { weight, bias: weights.plain("lm_head.bias")? })
+    }
+
+    /// # Shapes
+    /// - `hidden`: (…, C); output: (…, V)
+    pub fn forward(&self, hidden: &Tensor) -> candle_core::Result<Tensor> {
+        multiply(hidden, &self.weight, Stored::OutIn, self.bias.as_ref())
+    }
 }
 
 /// What a training or evaluation pass may want beside the tokens.
@@ -81,12 +98,12 @@ impl Gpt {
     /// A new model with weights drawn from a seed.
     pub fn new(config: Config, seed: u64, device: &Device) -> Result<Self> {
         config.validate()?;
-        let weights = init(&config, seed, device)?;
-        Self::from_tensors(config, weights)
+        let weights = init(&config, seed, device)?.into_iter();
+        Self::from_tensors(config, weights.map(|(name, tensor)| (name, Weight::Plain(tensor))).collect())
     }
 
     /// A model from tensors by GPT-2's names, which must be those of `config`.
-    pub(crate) fn from_tensors(config: Config, tensors: HashMap<String, Tensor>) -> Result<Self> {
+    pub(crate) fn from_tensors(config: Config, tensors: HashMap<String, Weight>) -> Result<Self> {
         Self::from_weights(config, Weights::new(tensors))
     }
 
@@ -99,11 +116,7 @@ impl Gpt {
             true => Some(Norm::take(&weights, "ln_f", config.layer_norm_epsilon)?),
             false => None,
         };
-        let weight = match config.tie_word_embeddings {
-            true => embedding.table().clone(),
-            false => weights.need("lm_head.weight")?,
-        };
-        let head = Head { weight, bias: weights.get("lm_head.bias") };
+        let head = Head::take(&weights, config.tie_word_embeddings.then_some(&embedding))?;
         Ok(Self { config, weights, embedding, blocks, ln_f, head, extra: Map::new() })
     }
 
@@ -144,10 +157,19 @@ impl Gpt {
         self.head.weight.dtype()
     }
 
-    /// All parameters, in the order of the forward pass.
+    /// All parameters of plain numbers, in the order of the forward pass: every one, unless the model came from a file
+    /// with blocks of fewer bits.
     pub fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |name: String| self.weights.get(&name).map(|tensor| Parameter { name, tensor });
+        let parameter = |name: String| match self.weights.weight(&name) {
+            Ok(Some(Weight::Plain(tensor))) => Some(Parameter { name, tensor }),
+            _ => None,
+        };
         specs(&self.config).into_iter().filter_map(|spec| parameter(spec.name)).collect()
+    }
+
+    /// The model as those see it who write it into a file.
+    pub fn source(&self) -> Source<'_> {
+        Source { config: &self.config, extra: &self.extra, tensors: &self.weights }
     }
 
     /// An empty cache for `batch` rows of the whole context.
@@ -262,14 +284,7 @@ impl Gpt {
     /// # Shapes
     /// - `hidden`: (…, C); output: (…, V)
     pub fn head(&self, hidden: &Tensor) -> Result<Tensor> {
-        let c = self.config.n_embd;
-        let mut shape = hidden.dims().to_vec();
-        let rows = hidden.reshape((hidden.elem_count() / c, c))?;
-        let logits = ops::linear(&rows, &self.head.weight, Stored::OutIn, self.head.bias.as_ref())?;
-        if let Some(last) = shape.last_mut() {
-            *last = self.config.vocab_size;
-        }
-        Ok(logits.reshape(shape)?)
+        Ok(self.head.forward(hidden)?)
     }
 
     fn run(&self, ids: &Tensor, mut context: Context) -> Result<Tensor> {

@@ -20,6 +20,8 @@ pub mod ops;
 pub mod parameters;
 pub mod pickle;
 pub mod plan;
+mod stored;
+mod streamed;
 pub mod trace;
 mod weights;
 
@@ -27,6 +29,8 @@ pub use cache::Cache;
 pub use config::{Activation, Config, NormPosition, PRESETS, PositionEmbedding};
 pub use error::{Error, Result};
 pub use gpt::{Gpt, Loss, Parameter, Pass};
+pub use stored::{Numbers, Stored};
 pub use trace::Trace;
+pub use weights::{Source, Tensors, Weight};
 
 pub use candle_core::{DType, Device, Tensor};

@@ -1,39 +1,53 @@
 //! The linear layer and the norm: what all other layers are made of.
 
 use crate::ops::{self, Stored};
-use crate::weights::Weights;
+use crate::weights::{Tensors, Weight};
 use candle_core::{Result, Tensor};
 
-/// `x · W + b`, with the weight stored `[in, out]` as GPT-2 stores it, so that no product needs a transposition.
+/// `x · W + b`, with the weight stored `[in, out]` as GPT-2 stores it, so that no product needs a transposition, or in
+/// blocks of fewer bits.
 #[derive(Debug, Clone)]
 pub struct Linear {
-    weight: Tensor,
+    weight: Weight,
     bias: Option<Tensor>,
 }
 
 impl Linear {
     /// A layer from its weight (in, out) and bias (out).
     pub fn new(weight: Tensor, bias: Option<Tensor>) -> Self {
-        Self { weight, bias }
+        Self { weight: Weight::Plain(weight), bias }
     }
 
-    pub(crate) fn take(weights: &Weights, name: &str) -> Result<Self> {
-        Ok(Self::new(weights.need(&format!("{name}.weight"))?, weights.get(&format!("{name}.bias"))))
+    pub(crate) fn take(weights: &dyn Tensors, name: &str) -> Result<Self> {
+        let weight = weights.need(&format!("{name}.weight"))?;
+        Ok(Self { weight, bias: weights.plain(&format!("{name}.bias"))? })
+    }
+
+    pub(crate) fn weight(&self) -> &Weight {
+        &self.weight
     }
 
     /// # Shapes
     /// - `x`: (…, in); output: (…, out)
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let (width, out) = self.weight.dims2()?;
-        let mut shape = x.dims().to_vec();
-        let rows = x.elem_count() / width;
-        let x = x.reshape((rows, width))?;
-        let y = ops::linear(&x, &self.weight, Stored::InOut, self.bias.as_ref())?; // (rows, out)
-        if let Some(last) = shape.last_mut() {
-            *last = out;
-        }
-        y.reshape(shape)
+        multiply(x, &self.weight, Stored::InOut, self.bias.as_ref())
     }
+}
+
+/// `x · W + b` over the last dimension of `x`; a plain weight is stored as told.
+///
+/// # Shapes
+/// - `x`: (…, in); output: (…, out)
+pub(crate) fn multiply(x: &Tensor, weight: &Weight, stored: Stored, bias: Option<&Tensor>) -> Result<Tensor> {
+    let mut shape = x.dims().to_vec();
+    let width = shape.pop().unwrap_or(1);
+    let x = x.reshape((x.elem_count() / width.max(1), width))?;
+    let y = match weight {
+        Weight::Plain(weight) => ops::linear(&x, weight, stored, bias)?,
+        Weight::Packed(weight) => ops::packed_linear(&x, weight, bias)?,
+    }; // (rows, out)
+    shape.push(y.dim(1)?);
+    y.reshape(shape)
 }
 
 /// Layer norm with a learned scale and, if the configuration has it, a shift.
@@ -45,8 +59,9 @@ pub struct Norm {
 }
 
 impl Norm {
-    pub(crate) fn take(weights: &Weights, name: &str, eps: f64) -> Result<Self> {
-        let (weight, bias) = (weights.need(&format!("{name}.weight"))?, weights.get(&format!("{name}.bias")));
+    pub(crate) fn take(weights: &dyn Tensors, name: &str, eps: f64) -> Result<Self> {
+        let weight = weights.need_plain(&format!("{name}.weight"))?;
+        let bias = weights.plain(&format!("{name}.bias"))?;
         Ok(Self { weight, bias, eps })
     }
 

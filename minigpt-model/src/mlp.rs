@@ -3,7 +3,7 @@
 use crate::config::{Activation, Config};
 use crate::linear::Linear;
 use crate::ops;
-use crate::weights::Weights;
+use crate::weights::Tensors;
 use candle_core::{Result, Tensor};
 
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ pub(crate) struct Mlp {
 }
 
 impl Mlp {
-    pub fn take(weights: &Weights, name: &str, config: &Config) -> Result<Self> {
+    pub fn take(weights: &dyn Tensors, name: &str, config: &Config) -> Result<Self> {
         Ok(Self {
             c_fc: Linear::take(weights, &format!("{name}.c_fc"))?,
             activation: config.activation_function,

@@ -1,31 +1,99 @@
 //! Tensors by name, on their way from a file or an initialisation into the layers.
 
-use candle_core::{Result, Tensor, Var};
+use crate::config::Config;
+use crate::ops::Packed;
+use candle_core::{DType, Device, Result, Tensor, Var};
+use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// Tensors by GPT-2's names. Layers take what they need; taking does not copy.
+/// A tensor of a model: plain numbers, or a matrix in fewer bits.
 #[derive(Debug, Clone)]
-pub(crate) struct Weights(HashMap<String, Tensor>);
+pub enum Weight {
+    /// Plain numbers, in GPT-2's layout.
+    Plain(Tensor),
+    /// Blocks of small numbers.
+    Packed(Packed),
+}
+
+impl Weight {
+    /// The same as plain numbers.
+    pub fn plain(self) -> Result<Tensor> {
+        match self {
+            Self::Plain(tensor) => Ok(tensor),
+            Self::Packed(packed) => packed.plain(),
+        }
+    }
+
+    /// The type of the numbers that it is multiplied with.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Self::Plain(tensor) => tensor.dtype(),
+            Self::Packed(_) => DType::F32,
+        }
+    }
+
+    /// Where it is.
+    pub fn device(&self) -> &Device {
+        match self {
+            Self::Plain(tensor) => tensor.device(),
+            Self::Packed(_) => &Device::Cpu,
+        }
+    }
+}
+
+/// What has a model's tensors by GPT-2's names: a model in memory, or the files of one.
+pub trait Tensors {
+    /// The tensor of this name, if this model has it.
+    fn weight(&self, name: &str) -> Result<Option<Weight>>;
+
+    /// The tensor of this name, which every model of this shape has.
+    fn need(&self, name: &str) -> Result<Weight> {
+        self.weight(name)?.ok_or_else(|| candle_core::Error::msg(format!("the tensor {name} is missing")))
+    }
+
+    /// The tensor of this name as plain numbers, if this model has it.
+    fn plain(&self, name: &str) -> Result<Option<Tensor>> {
+        self.weight(name)?.map(Weight::plain).transpose()
+    }
+
+    /// The tensor of this name as plain numbers, which every model of this shape has.
+    fn need_plain(&self, name: &str) -> Result<Tensor> {
+        self.need(name)?.plain()
+    }
+}
+
+/// A model as those see it who write it into a file: tensors are asked for one at a time.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    /// What the model is.
+    pub config: &'a Config,
+    /// What else its `config.json` said.
+    pub extra: &'a Map<String, Value>,
+    /// Its tensors.
+    pub tensors: &'a dyn Tensors,
+}
+
+/// Tensors in memory. Layers take what they need; taking does not copy.
+#[derive(Debug, Clone)]
+pub(crate) struct Weights(HashMap<String, Weight>);
 
 impl Weights {
-    pub fn new(tensors: HashMap<String, Tensor>) -> Self {
+    pub fn new(tensors: HashMap<String, Weight>) -> Self {
         Self(tensors)
     }
 
     /// The same weights as variables, so that gradients reach them.
     pub fn into_variables(self) -> Result<Self> {
-        let variable = |(name, tensor): (String, Tensor)| Ok((name, Var::from_tensor(&tensor)?.into_inner()));
+        let variable = |(name, weight): (String, Weight)| {
+            Ok((name, Weight::Plain(Var::from_tensor(&weight.plain()?)?.into_inner())))
+        };
         // One by one, dropping each plain tensor as its variable is there.
         Ok(Self(self.0.into_iter().map(variable).collect::<Result<_>>()?))
     }
+}
 
-    /// The tensor of this name, if this model has it.
-    pub fn get(&self, name: &str) -> Option<Tensor> {
-        self.0.get(name).cloned()
-    }
-
-    /// The tensor of this name, which every model of this shape has.
-    pub fn need(&self, name: &str) -> Result<Tensor> {
-        self.get(name).ok_or_else(|| candle_core::Error::msg(format!("the tensor {name} is missing")))
+impl Tensors for Weights {
+    fn weight(&self, name: &str) -> Result<Option<Weight>> {
+        Ok(self.0.get(name).cloned())
     }
 }

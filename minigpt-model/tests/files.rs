@@ -24,7 +24,7 @@ fn assert_is(gpt: &Gpt, case: &str) {
 
 #[test]
 fn a_checkpoint_of_nanogpt_is_the_model_that_it_saved() {
-    let gpt = folder::load_nanogpt(&file("ckpt.pt"), &Device::Cpu).unwrap();
+    let gpt = folder::load(&file("ckpt.pt"), &Device::Cpu).unwrap();
     assert_is(&gpt, "nanogpt-no-bias");
     assert!(!gpt.config().mlp_bias && gpt.config().tie_word_embeddings);
 }
@@ -80,7 +80,7 @@ fn a_checkpoint_that_would_run_a_program_is_refused_and_nothing_runs() {
     bytes[at..at + to.len()].copy_from_slice(to);
     let path = tempfile::tempdir().unwrap().keep().join("ckpt.pt");
     fs::write(&path, &bytes).unwrap();
-    let error = folder::load_nanogpt(&path, &Device::Cpu).unwrap_err().to_string();
+    let error = folder::load(&path, &Device::Cpu).unwrap_err().to_string();
     assert!(error.contains("calls os_and_other.system_and_mo_more") && error.contains("not run"), "{error}");
 }
 

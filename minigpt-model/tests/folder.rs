@@ -210,11 +210,11 @@ fn hostile_headers_are_errors() {
 #[test]
 fn folders_that_are_not_models_say_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
-    assert!(load(&folder.path().join("nowhere")).unwrap_err().contains("there is no such folder"));
+    assert!(load(&folder.path().join("nowhere")).unwrap_err().contains("there is no such file or folder"));
     assert!(load(folder.path()).unwrap_err().contains("config.json"));
     std::fs::write(folder.path().join("config.json"), r#"{"model_type": "llama"}"#).unwrap();
     assert!(load(folder.path()).unwrap_err().contains("llama"));
     std::fs::write(folder.path().join("config.json"), "{}").unwrap();
     assert!(load(folder.path()).unwrap_err().contains("model.safetensors"));
-    assert!(load(&folder.path().join("config.json")).unwrap_err().contains("is not a folder"));
+    assert!(load(&folder.path().join("config.json")).unwrap_err().contains("not a folder"));
 }

@@ -2,6 +2,7 @@
 
 use crate::byte_level;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::merges::{Merges, Rule, Scratch};
 use crate::pretokenize::pieces;
 use crate::special::Specials;
@@ -10,6 +11,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
+use std::path::Path;
 use std::sync::Arc;
 
 /// No token.
@@ -124,6 +126,17 @@ impl BpeTokenizer {
             }
         }
         Ok(Self(Arc::new(bpe)))
+    }
+
+    /// A tokenizer from what [`Self::spelt_tokens`] and [`Self::spelt_merges`] give, as a file may hold it; `path` is for
+    /// messages. Special tokens are among the tokens.
+    pub fn from_spelt(
+        path: &Path,
+        tokens: &[String],
+        merges: &[String],
+        specials: &[String],
+    ) -> Result<Self> {
+        files::bpe_from_spelt(path, tokens, merges, specials)
     }
 
     /// Every token as GPT-2's files spell it, in the order of the ids: printable letters for bytes, special tokens by name.

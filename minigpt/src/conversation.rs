@@ -1,27 +1,20 @@
 //! Talking with a model in the format that it knows: questions and separators, a chat template, or plain text.
 
-use crate::ModelFolder;
+use crate::{ChatTemplate, ModelFolder, OnDisk};
 use anyhow::{Context, Result, bail};
 use minigpt_data::{QaEncoder, Role, SEP, Turn};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, context};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 
 /// How a model expects to be spoken to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Format {
     /// `question <sep> answer <sep>`, as question/answer data is trained.
     Qa,
-    /// The chat template of the model's folder, with what it calls its special tokens.
-    Template {
-        /// Jinja, as Hugging Face writes it.
-        source: String,
-        /// `bos_token`, `eos_token` and the like.
-        tokens: Vec<(String, String)>,
-    },
+    /// The chat template that came with the model.
+    Template(ChatTemplate),
     /// The text so far, and nothing else: the model goes on with it.
     Plain,
 }
@@ -29,8 +22,10 @@ pub enum Format {
 impl Format {
     /// The format of a model: its chat template if it has one, questions if it knows `<sep>`, otherwise plain.
     pub fn of(model: &ModelFolder) -> Result<Self> {
-        if let Some(template) = template(&model.path)? {
-            return Ok(template);
+        if model.path.exists()
+            && let Some(template) = ChatTemplate::of(&OnDisk::open(&model.path)?)?
+        {
+            return Ok(Self::Template(template));
         }
         let separator = model.need_tokenizer()?.special_id(SEP);
         Ok(if separator.is_some() { Self::Qa } else { Self::Plain })
@@ -40,33 +35,10 @@ impl Format {
     pub fn describe(&self) -> &'static str {
         match self {
             Self::Qa => "question <sep> answer <sep>, as the model was trained",
-            Self::Template { .. } => "the model's own chat template",
+            Self::Template(_) => "the model's own chat template",
             Self::Plain => "plain: the model goes on with your text",
         }
     }
-}
-
-/// The template of a folder, where Hugging Face's tools put it.
-fn template(folder: &Path) -> Result<Option<Format>> {
-    let read = |name: &str| match fs::read_to_string(folder.join(name)) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("{}: can't be read", folder.join(name).display())),
-    };
-    let config: Value = match read("tokenizer_config.json")? {
-        Some(text) => serde_json::from_str(&text).context("tokenizer_config.json is not JSON")?,
-        None => Value::Null,
-    };
-    let inside = config.get("chat_template").and_then(Value::as_str).map(str::to_owned);
-    let Some(source) = read("chat_template.jinja")?.or(inside) else { return Ok(None) };
-    let text = |value: &Value| match value {
-        Value::String(text) => Some(text.clone()),
-        other => other.get("content").and_then(Value::as_str).map(str::to_owned),
-    };
-    let fields = config.as_object().into_iter().flatten();
-    let tokens = fields.filter(|(name, _)| name.ends_with("_token"));
-    let tokens = tokens.filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect();
-    Ok(Some(Format::Template { source, tokens }))
 }
 
 /// What was said so far, and how the model is to be told.
@@ -129,7 +101,7 @@ impl Conversation {
         let tokenizer = model.need_tokenizer()?;
         match &self.format {
             Format::Qa => Ok(QaEncoder::new(tokenizer)?.prompt(turns)?),
-            Format::Template { source, tokens } => model.encode(&render(source, tokens, turns)?),
+            Format::Template(template) => model.encode(&render(&template.source, &template.tokens, turns)?),
             Format::Plain => {
                 let text: Vec<&str> = turns.iter().map(|turn| turn.text.as_str()).collect();
                 Ok(tokenizer.encode(&text.join("\n"))?)

@@ -1,7 +1,8 @@
 //! A model folder as a whole: the decoder and the tokenizer that belongs to it.
 
-use anyhow::{Context, Result, bail};
-use minigpt_model::{Device, Gpt, folder};
+use crate::on_disk::OnDisk;
+use anyhow::{Context, Result};
+use minigpt_model::{Device, Gpt};
 use minigpt_tokenizer::Tokenizer;
 use std::path::{Path, PathBuf};
 
@@ -17,24 +18,12 @@ pub struct ModelFolder {
 }
 
 impl ModelFolder {
-    /// Opens a folder, and makes sure that its tokenizer fits its model.
+    /// Opens a folder (or a GGUF file, or nanoGPT's checkpoint), and makes sure that its tokenizer fits its model.
     pub fn open(path: &Path, device: &Device) -> Result<Self> {
-        let gpt = folder::load(path, device).context("the model could not be loaded")?;
-        let holds_tokenizer = ["tokenizer.json", "vocab.json"].iter().any(|name| path.join(name).exists());
-        let tokenizer = match holds_tokenizer {
-            true => Some(Tokenizer::open(path).context("the model's tokenizer could not be opened")?),
-            false => None,
-        };
-        if let Some(tokenizer) = &tokenizer {
-            let (tokens, vocab_size) = (tokenizer.vocab_size(), gpt.config().vocab_size);
-            if tokens > vocab_size {
-                bail!(
-                    "{}: the tokenizer has {tokens} tokens, but the model was made for {vocab_size}: \
-                     these two do not belong together",
-                    path.display()
-                );
-            }
-        }
+        let files = OnDisk::open(path).context("the model could not be loaded")?;
+        let model = files.model().context("the model could not be loaded")?;
+        let tokenizer = files.tokenizer(None, model.config())?.map(|(tokenizer, _)| tokenizer);
+        let gpt = model.load(device).context("the model could not be loaded")?;
         Ok(Self { path: path.to_owned(), gpt, tokenizer })
     }
 

@@ -1,28 +1,14 @@
 //! `minigpt export` as a person types it.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use minigpt_model::{Config, Device, Gpt, folder};
 use minigpt_tokenizer::{BpeTrainer, CharTokenizer, Tokenizer};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-fn minigpt(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_minigpt")).args(args).output().unwrap()
-}
-
-fn answer(args: &[&str]) -> Value {
-    let output = minigpt(args);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn refused(args: &[&str]) -> String {
-    let output = minigpt(args);
-    assert_eq!(output.status.code(), Some(1));
-    String::from_utf8(output.stderr).unwrap()
-}
+use support::{answer, refused};
 
 /// Folders of small models, side by side.
 struct Place(tempfile::TempDir);
@@ -99,6 +85,9 @@ fn weights_can_be_shared_out_among_files() {
     let total = index["metadata"]["total_size"].as_u64().unwrap();
     assert_eq!(total, 4 * (20_000 * 32 + 8 * 32 + 12 * 32 * 32 + 13 * 32 + 2 * 32));
     assert!(!place.path("shards/model.safetensors").exists());
+    // Shards are ours to replace when asked.
+    answer(&["export", "--model", &model, "--to", "hf", "--out", &out, "--force", "--json"]);
+    assert!(!place.path("shards/model-00001-of-00002.safetensors").exists());
     let shown = answer(&["inspect", "--model", &out, "--ids", "1,2,3", "--json"]);
     assert!(shown["loss"].as_f64().unwrap() > 0.0);
 }
@@ -114,6 +103,11 @@ fn a_gguf_file_is_written_in_every_type() {
             answer(&["export", "--model", &model, "--to", "gguf", "--out", &out, "--dtype", dtype, "--json"]);
         assert_eq!(&fs::read(&out).unwrap()[..4], b"GGUF");
         sizes.push(written["bytes"].as_u64().unwrap());
+        let difference = written["largest_difference"].as_f64().unwrap();
+        assert!(
+            if dtype == "f32" { difference < 1e-5 } else { difference > 0.0 && difference < 0.1 },
+            "{written}"
+        );
     }
     assert!(sizes[0] > sizes[1] && sizes[1] > sizes[2] && sizes[2] >= sizes[3], "{sizes:?}");
     let nano = place.model("nano", "shakespeare-char", &bpe());

@@ -1,30 +1,11 @@
 //! `minigpt import` as a person types it, on files that other tools wrote.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use serde_json::Value;
+mod support;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-fn minigpt(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_minigpt")).args(args).output().unwrap()
-}
-
-fn answer(args: &[&str]) -> Value {
-    let output = minigpt(args);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn refused(args: &[&str]) -> String {
-    let output = minigpt(args);
-    assert_eq!(output.status.code(), Some(1));
-    String::from_utf8(output.stderr).unwrap()
-}
-
-fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../minigpt-model/tests/files").join(name)
-}
+use std::path::Path;
+use support::{answer, foreign as file, minigpt, refused};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -84,4 +65,93 @@ fn what_can_not_be_imported_is_refused_in_words_and_leaves_nothing() {
     assert!(import(text(&file("ckpt.pt")), &["--tokenizer", text(&strange)]).contains("strange.pt"));
     assert!(!out.exists());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+}
+
+#[test]
+fn a_quantised_gguf_file_stays_what_it_is_and_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, numbers) in [("q8_0", "q8_0, f32"), ("q4_k_m", "q6_k, q4_k, f32")] {
+        let (source, out) = (file(&format!("gguf/{name}.gguf")), folder.path().join(name));
+        let found = answer(&["import", text(&source), "--out", text(&out), "--json"]);
+        assert_eq!((&found["kind"], &found["dtype"]), (&"GGUF file".into(), &numbers.into()));
+        assert_eq!((&found["dtype_written"], &found["largest_difference"]), (&numbers.into(), &0.0.into()));
+        assert_eq!(fs::read(out.join("model.gguf")).unwrap(), fs::read(&source).unwrap());
+        // The file alone is a model too, and the same one.
+        let written = |model: &Path| {
+            let prompt =
+                ["--prompt", "the the 你好", "--temperature", "0", "--max-new-tokens", "4", "--json"];
+            let mut answer = answer(&[&["generate", "--model", text(model)][..], &prompt].concat());
+            answer.as_object_mut().unwrap().retain(|key, _| key == "completions" || key == "prompt_ids");
+            answer
+        };
+        assert_eq!(written(&out), written(&source));
+        assert_eq!(written(&out)["prompt_ids"].as_array().unwrap().len(), 10);
+        // An import of what was imported changes nothing either.
+        let again = folder.path().join(format!("{name}-again"));
+        assert_eq!(
+            answer(&["import", text(&out), "--out", text(&again), "--json"])["largest_difference"],
+            0.0
+        );
+    }
+}
+
+#[test]
+fn a_gguf_file_is_expanded_when_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    for (source, dtype) in [("q8_0", "f32"), ("q8_0", "bf16"), ("f16", "f16"), ("f16", "f32")] {
+        let (source, out) = (file(&format!("gguf/{source}.gguf")), folder.path().join("model"));
+        let import = ["import", text(&source), "--out", text(&out), "--dtype", dtype, "--force", "--json"];
+        let found = answer(&import);
+        assert_eq!(found["dtype_written"], dtype);
+        let (difference, most) =
+            (found["largest_difference"].as_f64().unwrap(), if dtype == "f32" { 1e-4 } else { 0.5 });
+        assert!(difference <= most, "{found}");
+        assert!(out.join("model.safetensors").exists() && !out.join("model.gguf").exists());
+    }
+}
+
+#[test]
+fn a_chat_template_comes_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, out) = (folder.path().join("source"), folder.path().join("out"));
+    answer(&["import", text(&file("gguf/q8_0.gguf")), "--out", text(&source), "--json"]);
+    fs::write(source.join("chat_template.jinja"), "{{ bos_token }}{{ messages[0].content }}").unwrap();
+    answer(&["import", text(&source), "--out", text(&out), "--json"]);
+    assert!(fs::read_to_string(out.join("chat_template.jinja")).unwrap().starts_with("{{ bos_token }}"));
+    let config = fs::read_to_string(out.join("tokenizer_config.json")).unwrap();
+    assert!(config.contains("<|endoftext|>"), "{config}");
+    let gguf = folder.path().join("m.gguf");
+    answer(&[
+        "export",
+        "--model",
+        text(&out),
+        "--to",
+        "gguf",
+        "--dtype",
+        "q8_0",
+        "--out",
+        text(&gguf),
+        "--json",
+    ]);
+    let back = folder.path().join("back");
+    answer(&["import", text(&gguf), "--out", text(&back), "--json"]);
+    assert!(back.join("chat_template.jinja").exists());
+}
+
+#[test]
+fn gguf_files_that_are_damaged_or_of_other_models_are_refused_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, path) = (folder.path().join("out"), folder.path().join("bent.gguf"));
+    let bytes = fs::read(file("gguf/q8_0.gguf")).unwrap();
+    let import = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        refused(&["import", text(&path), "--out", text(&out)])
+    };
+    assert!(import(&bytes[..bytes.len() / 2]).contains("beyond the file"));
+    assert!(import(&bytes[..100]).contains("has no room for"));
+    let at = bytes.windows(4).position(|window| window == b"gpt2").unwrap();
+    let mut other = bytes;
+    other[at..at + 4].copy_from_slice(b"lama");
+    assert!(import(&other).contains("architecture \"lama\""));
+    assert!(!out.exists());
 }

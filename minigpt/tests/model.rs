@@ -134,7 +134,7 @@ fn inspect_refuses_what_it_can_not_read_in_words() {
     }
     let (code, error) = failure(&["inspect", "--model", "/no/such/folder", "--ids", "1"]);
     assert_eq!(code, 1);
-    assert_contains(&error, &["/no/such/folder", "there is no such folder"]);
+    assert_contains(&error, &["/no/such/folder", "there is no such file or folder"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::config::{Activation, Config, NormPosition, PositionEmbedding};
 use crate::parameters::specs_with_absent;
-use crate::pickle::Stored;
+use crate::stored::Stored;
 use candle_core::DType;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -120,8 +120,7 @@ pub fn with_biases_in_use(
     if extra.get("model_type").and_then(Value::as_str) == Some("minigpt") {
         return config;
     }
-    let in_use =
-        |name: &str| tensors.get(name).is_some_and(|stored| stored.data.iter().any(|&byte| byte != 0));
+    let in_use = |name: &str| tensors.get(name).is_some_and(|stored| !stored.is_zero());
     let absent = specs_with_absent(&config);
     for switch in absent.iter().filter(|spec| in_use(&spec.name)).filter_map(|spec| spec.absent) {
         match switch {

@@ -3,20 +3,23 @@
 use super::mapped::Mapped;
 use super::{io, problem};
 use crate::error::Result;
-use crate::pickle::{Checkpoint, Stored};
+use crate::gguf;
+use crate::pickle::Checkpoint;
+use crate::stored::{Numbers, Stored};
 use candle_core::DType;
+use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use serde::Deserialize;
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 /// Where weights may be, the best first. An index names the files among which they are shared out.
-const NAMES: [&str; 4] = [
+const NAMES: [&str; 5] = [
     "model.safetensors",
     "model.safetensors.index.json",
     "pytorch_model.bin",
     "pytorch_model.bin.index.json",
+    "model.gguf",
 ];
 /// No index is larger than this.
 const LARGEST_INDEX: u64 = 64 << 20;
@@ -43,13 +46,19 @@ impl WeightFiles {
         Ok(Self { path, files: paths.into_iter().map(open).collect::<Result<_>>()? })
     }
 
+    /// How many bytes the files have in all.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|(_, file)| file.bytes().len() as u64).sum()
+    }
+
     /// All tensors by the names that the files give them.
     pub fn tensors(&self) -> Result<Vec<(String, Stored<'_>)>> {
         let mut all = Vec::new();
         for (path, file) in &self.files {
-            let tensors = match path.extension().is_some_and(|end| end == "safetensors") {
-                true => safetensors(file.bytes()),
-                false => pickled(file.bytes()),
+            let tensors = match path.extension().and_then(|end| end.to_str()) {
+                Some("safetensors") => safetensors(file.bytes()),
+                Some("gguf") => gguf::Contents::read(file.bytes()).map(|contents| contents.stored()),
+                _ => pickled(file.bytes()),
             };
             all.extend(tensors.map_err(|message| problem(path, message))?);
         }
@@ -83,19 +92,14 @@ fn shards(folder: &Path, index: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn safetensors(bytes: &[u8]) -> std::result::Result<Vec<(String, Stored<'_>)>, String> {
+fn safetensors<'a>(bytes: &'a [u8]) -> std::result::Result<Vec<(String, Stored<'a>)>, String> {
     let file = SafeTensors::deserialize(bytes)
         .map_err(|e| format!("not a safetensors file, or a damaged one: {e}"))?;
-    let mut tensors = Vec::new();
-    for (name, view) in file.iter() {
-        let stored = Stored {
-            dtype: number_type(view.dtype()),
-            shape: view.shape().to_vec(),
-            data: Cow::Borrowed(view.data()),
-        };
-        tensors.push((name.to_owned(), stored));
-    }
-    Ok(tensors)
+    let stored = |(name, view): (&str, TensorView<'a>)| {
+        let stored = Stored::new(numbers(view.dtype()), view.shape().to_vec(), view.data());
+        stored.map(|stored| (name.to_owned(), stored)).ok_or_else(|| format!("{name} is damaged"))
+    };
+    file.iter().map(stored).collect()
 }
 
 fn pickled(bytes: &[u8]) -> std::result::Result<Vec<(String, Stored<'_>)>, String> {
@@ -103,12 +107,12 @@ fn pickled(bytes: &[u8]) -> std::result::Result<Vec<(String, Stored<'_>)>, Strin
     checkpoint.tensors(&checkpoint.root)
 }
 
-fn number_type(dtype: Dtype) -> std::result::Result<DType, String> {
+fn numbers(dtype: Dtype) -> Numbers {
     match dtype {
-        Dtype::F32 => Ok(DType::F32),
-        Dtype::F16 => Ok(DType::F16),
-        Dtype::BF16 => Ok(DType::BF16),
-        Dtype::F64 => Ok(DType::F64),
-        other => Err(format!("{other:?}")),
+        Dtype::F32 => Numbers::Plain(DType::F32),
+        Dtype::F16 => Numbers::Plain(DType::F16),
+        Dtype::BF16 => Numbers::Plain(DType::BF16),
+        Dtype::F64 => Numbers::Plain(DType::F64),
+        other => Numbers::Other(format!("{other:?}"), other.bitsize() / 8),
     }
 }

@@ -1,27 +1,15 @@
 //! nanoGPT's `ckpt.pt`: its names and layouts, and what its `model_args` say.
 
-use super::mapped::Mapped;
-use super::{from_stored, problem};
 use crate::config::{Activation, Config};
-use crate::error::Result;
-use crate::gpt::Gpt;
-use crate::pickle::{Checkpoint, Stored, Value};
-use candle_core::Device;
-use std::path::Path;
+use crate::pickle::{Checkpoint, Value};
+use crate::stored::Stored;
 
 /// What nanoGPT keeps (out, in) and GPT-2's files (in, out).
 pub const TURNED: [&str; 4] =
     ["attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight"];
 
-/// Loads a checkpoint of nanoGPT, with weights as f32.
-pub fn load_nanogpt(path: &Path, device: &Device) -> Result<Gpt> {
-    let file = Mapped::open(path)?;
-    let (config, tensors) = read(file.bytes()).map_err(|message| problem(path, message))?;
-    config.validate()?;
-    from_stored(path, config, serde_json::Map::new(), tensors, device)
-}
-
-fn read(bytes: &[u8]) -> std::result::Result<(Config, Vec<(String, Stored<'_>)>), String> {
+/// The model of a checkpoint.
+pub fn read(bytes: &[u8]) -> Result<(Config, Vec<(String, Stored<'_>)>), String> {
     let checkpoint = Checkpoint::open(bytes)?;
     let part = |name: &str| checkpoint.root.get(name);
     let (Some(model), Some(arguments)) = (part("model"), part("model_args")) else {
@@ -32,13 +20,13 @@ fn read(bytes: &[u8]) -> std::result::Result<(Config, Vec<(String, Stored<'_>)>)
     let tensors = tensors.map(|(name, tensor)| {
         // A compiled model puts this before every name.
         let name = name.strip_prefix("_orig_mod.").unwrap_or(&name).to_owned();
-        let turned = TURNED.iter().any(|end| name.ends_with(end));
-        Ok((name, if turned { tensor.transposed()? } else { tensor }))
+        let turned = tensor.shape.len() == 2 && TURNED.iter().any(|end| name.ends_with(end));
+        (name, if turned { tensor.transposed() } else { tensor })
     });
-    Ok((config, tensors.collect::<std::result::Result<_, String>>()?))
+    Ok((config, tensors.collect()))
 }
 
-fn config(arguments: &Value) -> std::result::Result<Config, String> {
+fn config(arguments: &Value) -> Result<Config, String> {
     let size = |name: &str| {
         let value = arguments.get(name).and_then(Value::as_size);
         value.ok_or_else(|| format!("model_args has no usable {name}"))

@@ -1,11 +1,13 @@
 //! Writing nanoGPT's `ckpt.pt`: what `torch.save` would have written, one tensor in memory at a time.
 
 use super::nanogpt::TURNED;
+use super::save::Progress;
 use super::{problem, replace};
 use crate::config::{Activation, Config, NormPosition, PositionEmbedding};
 use crate::error::Result;
-use crate::gpt::Gpt;
-use candle_core::{DType, Tensor};
+use crate::parameters::{Spec, specs};
+use crate::weights::Source;
+use candle_core::DType;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -15,26 +17,26 @@ const LARGEST: u64 = u32::MAX as u64 - (1 << 24);
 
 /// Writes a checkpoint that nanoGPT's `sample.py` opens. `dataset` names the folder under `data/` in which it looks for
 /// the characters (`meta.pkl`); without it, it takes GPT-2's tokens.
-pub fn save_nanogpt(gpt: &Gpt, dataset: Option<&str>, path: &Path) -> Result<()> {
-    if let Some(reason) = refusal(gpt.config()) {
+pub fn save_nanogpt(source: Source, dataset: Option<&str>, path: &Path, progress: Progress) -> Result<()> {
+    if let Some(reason) = refusal(source.config) {
         return Err(problem(path, reason));
     }
-    let tensors = tensors(gpt)?;
-    let total: u64 = tensors.iter().map(|(_, tensor)| 4 * tensor.elem_count() as u64).sum();
+    let tensors = tensors(source.config);
+    let total: u64 = tensors.iter().map(Named::bytes).sum();
     if total > LARGEST {
         return Err(problem(path, "the model is too large: such an archive holds 4 GB at most"));
     }
-    let pickle = pickle(gpt.config(), dataset, &tensors);
+    let pickle = pickle(source.config, dataset, &tensors);
     replace(path, |temporary| {
         let mut archive = Archive::new(BufWriter::new(File::create(temporary)?));
         archive.file("archive/data.pkl", &pickle)?;
         archive.file("archive/byteorder", b"little")?;
-        for (i, (_, tensor)) in tensors.iter().enumerate() {
-            let numbers =
-                tensor.to_dtype(DType::F32).and_then(|tensor| tensor.flatten_all()?.to_vec1::<f32>());
-            let numbers = numbers.map_err(std::io::Error::other)?;
-            let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-            archive.file(&format!("archive/data/{i}"), &bytes)?;
+        let mut written = 0;
+        for (i, named) in tensors.iter().enumerate() {
+            let numbers = numbers(source, named).map_err(std::io::Error::other)?;
+            archive.file(&format!("archive/data/{i}"), &numbers)?;
+            written += named.bytes();
+            progress(written, total);
         }
         archive.file("archive/version", b"3\n")?;
         archive.finish()
@@ -61,31 +63,54 @@ fn refusal(config: &Config) -> Option<String> {
     (!reasons.is_empty()).then(|| format!("nanoGPT has no {}", reasons.join(", no ")))
 }
 
-/// The tensors under nanoGPT's names, in its layouts. The head is the token table, once more by name.
-fn tensors(gpt: &Gpt) -> Result<Vec<(String, Tensor)>> {
-    let mut tensors = Vec::new();
-    for parameter in gpt.parameters() {
-        let turned = TURNED.iter().any(|end| parameter.name.ends_with(end));
-        let tensor = parameter.tensor.detach();
-        let tensor = if turned { tensor.t()?.contiguous()? } else { tensor };
-        tensors.push((format!("transformer.{}", parameter.name), tensor));
+/// A tensor under nanoGPT's name, in its layout.
+struct Named {
+    ours: String,
+    theirs: String,
+    shape: Vec<usize>,
+    turned: bool,
+}
+
+impl Named {
+    fn bytes(&self) -> u64 {
+        4 * self.shape.iter().map(|&size| size as u64).product::<u64>()
     }
-    Ok(tensors)
+}
+
+/// All tensors but the head, which is the token table once more by name.
+fn tensors(config: &Config) -> Vec<Named> {
+    let named = |spec: Spec| {
+        let turned = TURNED.iter().any(|end| spec.name.ends_with(end));
+        let mut shape = spec.shape;
+        if turned {
+            shape.reverse();
+        }
+        Named { theirs: format!("transformer.{}", spec.name), ours: spec.name, shape, turned }
+    };
+    specs(config).into_iter().map(named).collect()
+}
+
+fn numbers(source: Source, named: &Named) -> candle_core::Result<Vec<u8>> {
+    let tensor = source.tensors.need_plain(&named.ours)?.detach().to_dtype(DType::F32)?;
+    let tensor = if named.turned { tensor.t()?.contiguous()? } else { tensor };
+    let mut bytes = Vec::with_capacity(named.bytes() as usize);
+    tensor.write_bytes(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The instructions that put the checkpoint together.
-fn pickle(config: &Config, dataset: Option<&str>, tensors: &[(String, Tensor)]) -> Vec<u8> {
+fn pickle(config: &Config, dataset: Option<&str>, tensors: &[Named]) -> Vec<u8> {
     let mut out = Pickle(b"\x80\x02".to_vec());
     out.dict(|out| {
         out.text("model");
         out.dict(|out| {
-            for (i, (name, tensor)) in tensors.iter().enumerate() {
-                out.text(name);
-                out.tensor(i, tensor.dims());
+            for (i, named) in tensors.iter().enumerate() {
+                out.text(&named.theirs);
+                out.tensor(i, &named.shape);
             }
-            if let Some(table) = tensors.iter().position(|(name, _)| name == "transformer.wte.weight") {
+            if let Some(table) = tensors.iter().position(|named| named.ours == "wte.weight") {
                 out.text("lm_head.weight");
-                out.tensor(table, tensors[table].1.dims());
+                out.tensor(table, &tensors[table].shape);
             }
         });
         out.text("model_args");
@@ -230,9 +255,10 @@ impl<W: Write> Archive<W> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::load_nanogpt;
+    use super::super::load;
     use super::*;
-    use candle_core::Device;
+    use crate::gpt::Gpt;
+    use candle_core::{Device, Tensor};
 
     #[test]
     fn what_is_written_is_read_again() {
@@ -249,8 +275,8 @@ mod tests {
                 Config { activation_function: Activation::Gelu, ..shape }.with_bias(bias).with_dropout(0.25);
             let gpt = Gpt::new(shape, 3, &Device::Cpu).unwrap();
             let path = tempfile::tempdir().unwrap().keep().join("ckpt.pt");
-            save_nanogpt(&gpt, Some("x"), &path).unwrap();
-            let read = load_nanogpt(&path, &Device::Cpu).unwrap();
+            save_nanogpt(gpt.source(), Some("x"), &path, &mut |_, _| {}).unwrap();
+            let read = load(&path, &Device::Cpu).unwrap();
             assert_eq!(read.config(), gpt.config());
             for (a, b) in read.parameters().iter().zip(gpt.parameters()) {
                 let numbers = |tensor: &Tensor| tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();

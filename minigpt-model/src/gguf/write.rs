@@ -1,12 +1,13 @@
 //! Writing a GGUF file, one tensor in memory at a time.
 
-use super::{refusal, their_name};
+use super::{ALIGNMENT, is_turned, refusal, their_name};
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::gpt::Gpt;
+use crate::folder::Progress;
 use crate::parameters::specs_with_absent;
+use crate::weights::Source;
 use candle_core::quantized::{GgmlDType, QTensor};
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Device, Tensor};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -41,9 +42,6 @@ pub enum Meta {
     I32s(Vec<i32>),
 }
 
-/// What the numbers in a file are aligned to.
-const ALIGNMENT: u64 = 32;
-
 struct Info {
     /// Our name, and theirs.
     ours: String,
@@ -55,12 +53,18 @@ struct Info {
 }
 
 /// Writes a model; `tokenizer` is what llama.cpp wants to know about its tokens. The file appears whole or not at all.
-pub fn save(gpt: &Gpt, tokenizer: Vec<(String, Meta)>, dtype: Dtype, path: &Path) -> Result<()> {
-    if let Some(message) = refusal(gpt.config()) {
+pub fn save(
+    source: Source,
+    tokenizer: Vec<(String, Meta)>,
+    dtype: Dtype,
+    path: &Path,
+    progress: Progress,
+) -> Result<()> {
+    if let Some(message) = refusal(source.config) {
         return Err(Error::Folder { path: path.to_owned(), message });
     }
-    let (infos, _) = infos(gpt.config(), dtype);
-    let mut metadata = metadata(gpt.config(), dtype);
+    let (infos, total) = infos(source.config, dtype);
+    let mut metadata = metadata(source.config, dtype);
     metadata.extend(tokenizer);
     crate::folder::replace(path, |temporary| {
         let mut file = BufWriter::new(File::create(temporary)?);
@@ -68,9 +72,10 @@ pub fn save(gpt: &Gpt, tokenizer: Vec<(String, Meta)>, dtype: Dtype, path: &Path
         file.write_all(&header)?;
         file.write_all(&padding(header.len() as u64))?;
         for info in &infos {
-            let bytes = numbers(gpt, info).map_err(std::io::Error::other)?;
+            let bytes = numbers(source, info).map_err(std::io::Error::other)?;
             file.write_all(&bytes)?;
             file.write_all(&padding(bytes.len() as u64))?;
+            progress(info.offset + bytes.len() as u64, total);
         }
         file.flush()
     })
@@ -83,8 +88,7 @@ fn infos(config: &Config, dtype: Dtype) -> (Vec<Info>, u64) {
     for spec in specs_with_absent(config) {
         let Some(theirs) = their_name(&spec.name) else { continue };
         let mut shape = spec.shape;
-        // Layers are stored (in, out) here and (out, in) there.
-        if spec.name.starts_with("h.") && shape.len() == 2 {
+        if is_turned(&spec.name, &shape) {
             shape.reverse();
         }
         let dtype = number_type(&spec.name, &shape, dtype);
@@ -107,12 +111,11 @@ fn number_type(name: &str, shape: &[usize], dtype: Dtype) -> GgmlDType {
     }
 }
 
-fn numbers(gpt: &Gpt, info: &Info) -> candle_core::Result<Vec<u8>> {
-    let parameter = gpt.parameters().into_iter().find(|parameter| parameter.name == info.ours);
-    let tensor = match parameter {
-        Some(parameter) if info.ours.starts_with("h.") && info.shape.len() == 2 => parameter.tensor.t()?,
-        Some(parameter) => parameter.tensor,
-        None => Tensor::zeros(&info.shape[..], gpt.dtype(), &Device::Cpu)?,
+fn numbers(source: Source, info: &Info) -> candle_core::Result<Vec<u8>> {
+    let tensor = match source.tensors.plain(&info.ours)? {
+        Some(tensor) if is_turned(&info.ours, &info.shape) => tensor.t()?,
+        Some(tensor) => tensor,
+        None => Tensor::zeros(&info.shape[..], DType::F32, &Device::Cpu)?,
     };
     let tensor = tensor.detach().to_device(&Device::Cpu)?.contiguous()?;
     Ok(QTensor::quantize(&tensor, info.dtype)?.data()?.into_owned())
@@ -218,6 +221,7 @@ fn padding(length: u64) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gpt::Gpt;
     use candle_core::quantized::gguf_file::Content;
 
     fn model(n_embd: usize) -> Gpt {
@@ -231,7 +235,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.gguf");
         let tokens = ("tokenizer.ggml.tokens".to_owned(), Meta::Strs(vec!["a".into(), "你".into()]));
-        save(gpt, vec![tokens], dtype, &path).unwrap();
+        save(gpt.source(), vec![tokens], dtype, &path, &mut |_, _| {}).unwrap();
         let mut file = File::open(&path).unwrap();
         (Content::read(&mut file).unwrap(), file)
     }

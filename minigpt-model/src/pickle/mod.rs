@@ -9,7 +9,7 @@ mod machine;
 mod tensors;
 
 pub use machine::{Value, read};
-pub use tensors::{Checkpoint, Stored};
+pub use tensors::Checkpoint;
 
 /// What can be wrong with a pickle, in words.
 pub type Result<T> = std::result::Result<T, String>;

@@ -3,39 +3,14 @@
 use super::Result;
 use super::archive::Archive;
 use super::machine::{Value, read};
+use crate::stored::{Numbers, Stored};
 use candle_core::DType;
-use std::borrow::Cow;
 
 /// A checkpoint that `torch.save` wrote.
 pub struct Checkpoint<'a> {
     archive: Archive<'a>,
     /// What was saved. Tensors in it are calls; see [`Checkpoint::tensor`].
     pub root: Value,
-}
-
-/// A tensor as a file has it: numbers row by row, not yet in memory unless they had to be put in order.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Stored<'a> {
-    /// The type of its numbers, or the name of one that weights can't have.
-    pub dtype: std::result::Result<DType, String>,
-    /// Its shape.
-    pub shape: Vec<usize>,
-    /// Its numbers.
-    pub data: Cow<'a, [u8]>,
-}
-
-impl<'a> Stored<'a> {
-    /// The same matrix with rows and columns exchanged.
-    pub fn transposed(self) -> Result<Stored<'a>> {
-        let [rows, columns] = self.shape[..] else {
-            return Err(format!("{:?} is not the shape of a matrix", self.shape));
-        };
-        let width = self.data.len().checked_div(rows * columns).unwrap_or(0);
-        let shape = vec![columns, rows];
-        let layout = Layout { shape: &shape, strides: &[1, columns], offset: 0, width };
-        let data = layout.data(&self.data).ok_or("a matrix without all of its numbers")?.into_owned();
-        Ok(Stored { dtype: self.dtype, shape, data: Cow::Owned(data) })
-    }
 }
 
 impl<'a> Checkpoint<'a> {
@@ -95,98 +70,24 @@ impl<'a> Checkpoint<'a> {
         let offset = offset.as_size().ok_or_else(damaged)?;
         let numbers =
             self.archive.file(&format!("data/{key}")).ok_or_else(|| format!("data/{key} is missing"))?;
-        let (dtype, width) = number_type(class)?;
-        let layout = Layout { shape: &shape, strides: &strides, offset, width };
-        let data = layout.data(numbers).ok_or("a tensor reaches beyond its numbers")?;
-        Ok(Stored { dtype, shape, data })
+        let stored = Stored::strided(number_type(class)?, shape, strides, offset, numbers);
+        stored.ok_or_else(|| "a tensor reaches beyond its numbers".to_owned())
     }
 }
 
-/// The type of a storage's numbers, and how many bytes one has.
-fn number_type(class: &str) -> Result<(std::result::Result<DType, String>, usize)> {
+/// How a storage's numbers are written.
+fn number_type(class: &str) -> Result<Numbers> {
     let name = class.strip_prefix("torch.").unwrap_or(class);
+    let other = |bytes| Numbers::Other(name.to_owned(), bytes);
     Ok(match name {
-        "FloatStorage" => (Ok(DType::F32), 4),
-        "HalfStorage" => (Ok(DType::F16), 2),
-        "BFloat16Storage" => (Ok(DType::BF16), 2),
-        "DoubleStorage" => (Ok(DType::F64), 8),
-        "LongStorage" => (Err(name.to_owned()), 8),
-        "IntStorage" => (Err(name.to_owned()), 4),
-        "ShortStorage" => (Err(name.to_owned()), 2),
-        "ByteStorage" | "CharStorage" | "BoolStorage" => (Err(name.to_owned()), 1),
-        other => return Err(format!("numbers of the type {other} are not known")),
+        "FloatStorage" => Numbers::Plain(DType::F32),
+        "HalfStorage" => Numbers::Plain(DType::F16),
+        "BFloat16Storage" => Numbers::Plain(DType::BF16),
+        "DoubleStorage" => Numbers::Plain(DType::F64),
+        "LongStorage" => other(8),
+        "IntStorage" => other(4),
+        "ShortStorage" => other(2),
+        "ByteStorage" | "CharStorage" | "BoolStorage" => other(1),
+        name => return Err(format!("numbers of the type {name} are not known")),
     })
-}
-
-struct Layout<'l> {
-    shape: &'l [usize],
-    strides: &'l [usize],
-    offset: usize,
-    width: usize,
-}
-
-impl Layout<'_> {
-    /// The tensor's numbers row by row: a slice of the storage where they lie so, otherwise a copy.
-    fn data<'a>(&self, numbers: &'a [u8]) -> Option<Cow<'a, [u8]>> {
-        let Self { shape, strides, offset, width } = *self;
-        if shape.len() != strides.len() {
-            return None;
-        }
-        let count = shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size))?;
-        if count == 0 {
-            return Some(Cow::Borrowed(&[]));
-        }
-        // The last number says whether all lie inside; a stride of 0 could claim more than there is memory.
-        let last = shape
-            .iter()
-            .zip(strides)
-            .try_fold(offset, |at, (&size, &stride)| at.checked_add((size - 1).checked_mul(stride)?))?;
-        let end = last.checked_add(1)?.checked_mul(width)?;
-        if end > numbers.len() || count.checked_mul(width)? > numbers.len() {
-            return None;
-        }
-        let mut expected = 1;
-        let in_order = shape.iter().zip(strides).rev().all(|(&size, &stride)| {
-            let fits = size == 1 || stride == expected;
-            expected *= size;
-            fits
-        });
-        if in_order {
-            return Some(Cow::Borrowed(&numbers[offset * width..(offset + count) * width]));
-        }
-        let mut data = Vec::with_capacity(count * width);
-        let mut index = vec![0; shape.len()];
-        for _ in 0..count {
-            let at = offset + index.iter().zip(strides).map(|(i, stride)| i * stride).sum::<usize>();
-            data.extend_from_slice(&numbers[at * width..][..width]);
-            for (i, &size) in index.iter_mut().zip(shape).rev() {
-                *i += 1;
-                if *i < size {
-                    break;
-                }
-                *i = 0;
-            }
-        }
-        Some(Cow::Owned(data))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_in_another_order_are_put_in_rows() {
-        let numbers: Vec<u8> = (0..12).collect();
-        let layout = |shape: &'static [usize], strides: &'static [usize], offset| {
-            Layout { shape, strides, offset, width: 2 }.data(&numbers).map(Cow::into_owned)
-        };
-        assert_eq!(layout(&[2, 2], &[2, 1], 1).unwrap(), [2, 3, 4, 5, 6, 7, 8, 9]);
-        assert_eq!(layout(&[2, 2], &[1, 2], 0).unwrap(), [0, 1, 4, 5, 2, 3, 6, 7]);
-        assert_eq!(layout(&[], &[], 5).unwrap(), [10, 11]);
-        assert_eq!(layout(&[0, 7], &[7, 1], 99).unwrap(), [0u8; 0]);
-        assert_eq!(layout(&[2, 3], &[3, 1], 1), None, "beyond the end");
-        assert_eq!(layout(&[1 << 40, 1], &[0, 1], 0), None, "more than there is");
-        assert_eq!(layout(&[usize::MAX, 3], &[3, 1], 0), None, "more than can be counted");
-    }
 }

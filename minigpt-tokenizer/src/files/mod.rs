@@ -14,8 +14,11 @@ mod write;
 pub(crate) use vocabulary::save_vocabulary;
 pub(crate) use write::save;
 
+use crate::bpe::BpeTokenizer;
 use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
 use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::Read;
@@ -47,6 +50,25 @@ fn open_folder(folder: &Path) -> Result<Tokenizer> {
         let what = "the folder holds neither tokenizer.json nor vocab.json with merges.txt";
         Err(Error::Malformed { path: folder.to_owned(), what: what.to_owned() })
     }
+}
+
+/// A BPE from tokens and merges as files spell them, each merge in one text.
+pub(crate) fn bpe_from_spelt(
+    path: &Path,
+    tokens: &[String],
+    merges: &[String],
+    specials: &[String],
+) -> Result<BpeTokenizer> {
+    let malformed = |what| Error::Malformed { path: path.to_owned(), what };
+    let mut seen: HashSet<&str, RandomState> = HashSet::default();
+    if let Some(token) = tokens.iter().find(|token| !seen.insert(token)) {
+        return Err(malformed(format!("the token {token:?} comes twice")));
+    }
+    let split = |merge: &String| {
+        gpt2_pair::split_merge(merge).ok_or_else(|| malformed(format!("no merge: {merge:?}")))
+    };
+    let merges: Vec<_> = merges.iter().map(split).collect::<Result<_>>()?;
+    spelt::bpe(path, tokens, &merges, specials)
 }
 
 /// Reads a file that holds JSON of this form.

@@ -1,15 +1,15 @@
 //! `minigpt export`: a model folder becomes what another tool reads.
 
-use super::import::FILES;
+use super::import::{FILES, Writing};
 use crate::output;
 use crate::table::{Table, bytes, count};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use minigpt::{ModelFolder, compare_logits, gguf_tokens, nanogpt_meta};
+use minigpt::{ChatTemplate, OnDisk, compare_logits, gguf_tokens, nanogpt_meta};
 use minigpt_data::OutputFolder;
-use minigpt_model::folder::{self, SaveOptions};
+use minigpt_model::folder::{self, SaveOptions, StoredModel};
 use minigpt_model::parameters::Count;
-use minigpt_model::{Activation, DType, Device, gguf};
+use minigpt_model::{Activation, DType, gguf};
 use minigpt_tokenizer::Tokenizer;
 use serde::Serialize;
 use std::fs;
@@ -67,8 +67,36 @@ enum DtypeName {
     Q4K,
 }
 
+/// What is exported.
+struct Model<'a> {
+    files: &'a OnDisk,
+    stored: StoredModel<'a>,
+    tokenizer: Option<Tokenizer>,
+}
+
+impl Model<'_> {
+    fn need_tokenizer(&self) -> Result<&Tokenizer> {
+        let path = self.files.path.display();
+        self.tokenizer.as_ref().with_context(|| format!("{path} holds no tokenizer (tokenizer.json)"))
+    }
+
+    /// The largest difference of a logit between the model and what was written of it. What fewer bits cost is shown, not
+    /// judged; where nothing should change, nothing may.
+    fn check(&self, written: &Path, exact: bool) -> Result<f32> {
+        let written = OnDisk::open(written)?;
+        let (difference, largest) = compare_logits(self.stored.source(), written.model()?.source())?;
+        ensure!(
+            !exact || difference <= 1e-4 * largest.max(1.0),
+            "the written model computes something else: a logit differs by {difference}"
+        );
+        Ok(difference)
+    }
+}
+
 #[derive(Serialize)]
 struct Answer {
+    /// How the numbers of the model are written.
+    dtype: String,
     out: PathBuf,
     bytes: u64,
     /// The largest difference of a logit between before and after, where it was looked for.
@@ -83,8 +111,17 @@ pub fn run(args: &ExportArgs) -> Result<()> {
         args.max_shard_size.is_none() || args.to == Target::Hf,
         "--max-shard-size goes with --to hf only: other targets are one file"
     );
-    let model = ModelFolder::open(&args.model, &Device::Cpu)?;
-    let mut answer = Answer { out: args.out.clone(), bytes: 0, largest_difference: None, notes: Vec::new() };
+    let files = OnDisk::open(&args.model)?;
+    let stored = files.model()?;
+    let tokenizer = files.tokenizer(None, stored.config())?.map(|(tokenizer, _)| tokenizer);
+    let model = Model { files: &files, stored, tokenizer };
+    let mut answer = Answer {
+        dtype: model.stored.numbers().join(", "),
+        out: args.out.clone(),
+        bytes: 0,
+        largest_difference: None,
+        notes: Vec::new(),
+    };
     match args.to {
         Target::Hf => to_hugging_face(args, &model, &mut answer)?,
         Target::Nanogpt => to_nanogpt(args, &model, &mut answer)?,
@@ -92,13 +129,23 @@ pub fn run(args: &ExportArgs) -> Result<()> {
         Target::Vocab => to_vocabulary(args, &model)?,
     }
     answer.bytes = size(&args.out)?;
-    if args.json {
-        return output::json(&answer);
-    }
+    if args.json { output::json(&answer) } else { output::text(&describe(&answer, &model)) }
+}
+
+fn describe(answer: &Answer, model: &Model) -> String {
+    let config = model.stored.config();
     let mut table = Table::default();
+    table.row(["model", &model.files.path.display().to_string()]);
     table.row([
-        "model",
-        &format!("{}, {} parameters", model.path.display(), count(Count::of(model.gpt.config()).total)),
+        "shape",
+        &format!(
+            "{} layers, {} heads, width {}, {} parameters in {}",
+            config.n_layer,
+            config.n_head,
+            config.n_embd,
+            count(Count::of(config).total),
+            answer.dtype
+        ),
     ]);
     for note in &answer.notes {
         table.row(["note", note]);
@@ -106,11 +153,11 @@ pub fn run(args: &ExportArgs) -> Result<()> {
     if let Some(difference) = answer.largest_difference {
         table.row(["checked", &format!("logits before and after differ by {difference:.1e} at most")]);
     }
-    table.row(["written", &format!("{}, {}", args.out.display(), bytes(answer.bytes))]);
-    output::text(&table.draw())
+    table.row(["written", &format!("{}, {}", answer.out.display(), bytes(answer.bytes))]);
+    table.draw()
 }
 
-fn to_hugging_face(args: &ExportArgs, model: &ModelFolder, answer: &mut Answer) -> Result<()> {
+fn to_hugging_face(args: &ExportArgs, model: &Model, answer: &mut Answer) -> Result<()> {
     let dtype = match args.dtype {
         DtypeName::F32 => DType::F32,
         DtypeName::F16 => DType::F16,
@@ -120,19 +167,16 @@ fn to_hugging_face(args: &ExportArgs, model: &ModelFolder, answer: &mut Answer) 
     ensure!(args.max_shard_size != Some(0), "--max-shard-size is 0; it must be at least 1");
     let shard = args.max_shard_size.map(|megabytes| megabytes.saturating_mul(1_000_000));
     let target = OutputFolder::create(&args.out, args.force, FILES)?;
-    folder::save_as(&model.gpt, target.path(), SaveOptions { dtype, shard })?;
+    let options = SaveOptions { dtype, shard };
+    folder::save_as(model.stored.source(), target.path(), options, &mut Writing::default().hears())?;
     if let Some(tokenizer) = &model.tokenizer {
         tokenizer.save(target.path())?;
     }
+    if let Some(template) = ChatTemplate::of(model.files)? {
+        template.save(target.path())?;
+    }
     if !args.no_check {
-        let written = folder::load(target.path(), &Device::Cpu)?;
-        let (difference, largest) = compare_logits(&model.gpt, &written)?;
-        // What fewer bits cost is shown, not judged; f32 costs nothing.
-        ensure!(
-            dtype != DType::F32 || difference <= 1e-4 * largest.max(1.0),
-            "the written model computes something else: a logit differs by {difference}; nothing was kept"
-        );
-        answer.largest_difference = Some(difference);
+        answer.largest_difference = Some(model.check(target.path(), dtype == DType::F32)?);
     }
     Ok(target.finish()?)
 }
@@ -140,33 +184,35 @@ fn to_hugging_face(args: &ExportArgs, model: &ModelFolder, answer: &mut Answer) 
 /// The folder under nanoGPT's `data/` where its `sample.py` looks for the characters.
 const DATASET: &str = "minigpt";
 
-fn to_nanogpt(args: &ExportArgs, model: &ModelFolder, answer: &mut Answer) -> Result<()> {
+fn to_nanogpt(args: &ExportArgs, model: &Model, answer: &mut Answer) -> Result<()> {
     ensure!(args.dtype == DtypeName::F32, "nanoGPT's checkpoints are f32");
     in_the_way(args)?;
     let characters = match &model.tokenizer {
         Some(Tokenizer::Char(characters)) => Some(characters),
         _ => None,
     };
-    folder::save_nanogpt(&model.gpt, characters.map(|_| DATASET), &args.out)?;
+    let mut bar = Writing::default();
+    let dataset = characters.map(|_| DATASET);
+    folder::save_nanogpt(model.stored.source(), dataset, &args.out, &mut bar.hears())?;
     if let Some(characters) = characters {
         let meta = args.out.with_file_name("meta.pkl");
         ensure!(args.force || !meta.exists(), "{} exists; --force replaces it", meta.display());
         minigpt_data::write_file(&meta, &nanogpt_meta(characters.tokens()))?;
         answer.notes.push(format!("put {} into nanoGPT's data/{DATASET}/", meta.display()));
     }
-    if model.gpt.config().activation_function == Activation::GeluNew {
+    if model.stored.config().activation_function == Activation::GeluNew {
         answer
             .notes
             .push("nanoGPT computes the exact GELU; this model was trained with its tanh formula".to_owned());
     }
     if !args.no_check {
-        let written = folder::load_nanogpt(&args.out, &Device::Cpu)?;
-        answer.largest_difference = Some(compare_logits(&model.gpt, &written)?.0);
+        let exact = model.stored.config().activation_function == Activation::Gelu;
+        answer.largest_difference = Some(model.check(&args.out, exact)?);
     }
     Ok(())
 }
 
-fn to_gguf(args: &ExportArgs, model: &ModelFolder, answer: &mut Answer) -> Result<()> {
+fn to_gguf(args: &ExportArgs, model: &Model, answer: &mut Answer) -> Result<()> {
     let dtype = match args.dtype {
         DtypeName::F32 => gguf::Dtype::F32,
         DtypeName::F16 => gguf::Dtype::F16,
@@ -174,16 +220,24 @@ fn to_gguf(args: &ExportArgs, model: &ModelFolder, answer: &mut Answer) -> Resul
         DtypeName::Q4K => gguf::Dtype::Q4K,
         DtypeName::Bf16 => bail!("bf16 is not offered for GGUF; use f16"),
     };
-    if let Some(reason) = gguf::refusal(model.gpt.config()) {
-        bail!("{}: {reason}", model.path.display());
+    if let Some(reason) = gguf::refusal(model.stored.config()) {
+        bail!("{}: {reason}", model.files.path.display());
     }
     in_the_way(args)?;
-    answer.notes.extend(gguf::approximation(model.gpt.config()).map(str::to_owned));
-    let tokens = gguf_tokens(model.need_tokenizer()?, model.gpt.config().vocab_size)?;
-    Ok(gguf::save(&model.gpt, tokens, dtype, &args.out)?)
+    answer.notes.extend(gguf::approximation(model.stored.config()).map(str::to_owned));
+    let mut metadata = gguf_tokens(model.need_tokenizer()?, model.stored.config().vocab_size)?;
+    if let Some(template) = ChatTemplate::of(model.files)? {
+        metadata.push(("tokenizer.chat_template".to_owned(), gguf::Meta::Str(template.source)));
+    }
+    gguf::save(model.stored.source(), metadata, dtype, &args.out, &mut Writing::default().hears())?;
+    if !args.no_check {
+        let exact = dtype == gguf::Dtype::F32 && gguf::approximation(model.stored.config()).is_none();
+        answer.largest_difference = Some(model.check(&args.out, exact)?);
+    }
+    Ok(())
 }
 
-fn to_vocabulary(args: &ExportArgs, model: &ModelFolder) -> Result<()> {
+fn to_vocabulary(args: &ExportArgs, model: &Model) -> Result<()> {
     let Tokenizer::Char(characters) = model.need_tokenizer()? else {
         bail!("a vocabulary file lists characters; this model has a BPE: use its tokenizer.json");
     };
