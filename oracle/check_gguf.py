@@ -1,4 +1,6 @@
-"""llama.cpp opens the GGUF files that MiniGPT writes: equal ids, close logits, and for f32 the same greedy text."""
+"""GGUF files both ways. llama.cpp opens those that MiniGPT writes: equal ids, close logits, and for f32 the same greedy
+text. MiniGPT runs those that llama.cpp quantised: the logits that follow from their numbers, and nearly llama.cpp's own,
+which rounds what goes into a product as well."""
 
 import json
 import subprocess
@@ -8,6 +10,11 @@ from pathlib import Path
 import torch
 from llama_cpp import Llama
 
+import gguf_files
+import tensors
+from gguf_fixtures import WIDE
+from model_fixtures import draw_weights
+from reference import Decoder
 from program import binary, inspect, run
 from report import Report, agree
 
@@ -15,6 +22,20 @@ TEXT = "the cat sat on the mat. a dog ran by the sea. 猫坐在垫子上，狗�
 PROMPT = "the cat sat 猫坐"
 # How far a logit may be off, as a part of the largest. llama.cpp's GELU is a table of 16-bit numbers.
 TYPES = {"f32": 5e-3, "f16": 5e-3, "q8_0": 5e-2, "q4_k": 2e-1}
+# The same for its own files: it rounds the factors of a product to 8 bits.
+QUANTISED = {
+    "F16": 1e-2,
+    "Q8_0": 5e-2,
+    "Q6_K": 5e-2,
+    "Q5_K_M": 5e-2,
+    "Q5_0": 5e-2,
+    "Q5_1": 5e-2,
+    "Q4_K_M": 5e-2,
+    "Q4_0": 5e-2,
+    "Q4_1": 5e-2,
+    "Q3_K_M": 5e-2,
+    "Q2_K": 5e-2,
+}
 CONFIG = """
 [model]
 n_layer = 2
@@ -44,7 +65,31 @@ def main():
         for dtype, tolerance in TYPES.items():
             with report.check(f"llama.cpp opens GGUF, {dtype}"):
                 check(minigpt, scratch / "run" / "last", scratch / f"{dtype}.gguf", dtype, tolerance)
+        model = Decoder(WIDE)
+        draw_weights(model, tensors.Draw(5))
+        gguf_files.write(scratch / "whole.gguf", model, WIDE)
+        for file_type, tolerance in QUANTISED.items():
+            with report.check(f"MiniGPT runs llama.cpp's {file_type}"):
+                check_quantised(minigpt, scratch, file_type, tolerance)
     report.close()
+
+
+def check_quantised(minigpt, scratch, file_type, tolerance):
+    path, folder = scratch / f"{file_type}.gguf", scratch / f"imported-{file_type}"
+    gguf_files.quantise(scratch / "whole.gguf", path, file_type)
+    run(minigpt, "import", path, "--out", folder, "--json")
+    llama = Llama(str(path), n_ctx=WIDE["n_positions"], logits_all=True, verbose=False)
+    ids = llama.tokenize(b"the then he t", add_bos=False, special=False)
+    assert ids == encode(minigpt, folder, "the then he t"), "other ids"
+    llama.eval(ids)
+    theirs = torch.tensor(llama.scores[: len(ids)]).double()
+    model, _ = gguf_files.read(path, WIDE)
+    with torch.no_grad():
+        exact = model(torch.tensor([ids]))[0]
+    for place in (path, folder):
+        ours = torch.tensor(inspect(minigpt, place, ids, "--full")["logits"]).double()
+        agree("logits from the file's numbers", ours, exact, 1e-5)
+        agree("llama.cpp's logits", ours, theirs, tolerance)
 
 
 def check(minigpt, model, path, dtype, tolerance):

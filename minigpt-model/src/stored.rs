@@ -99,6 +99,11 @@ impl<'a> Stored<'a> {
         self
     }
 
+    /// The bytes that hold its numbers.
+    pub(crate) fn data(&self) -> &'a [u8] {
+        self.data
+    }
+
     /// How many bytes its numbers take, each counted once.
     pub fn bytes(&self) -> u64 {
         self.numbers.bytes(self.shape.iter().product()).unwrap_or(0) as u64

@@ -46,9 +46,9 @@ impl WeightFiles {
         Ok(Self { path, files: paths.into_iter().map(open).collect::<Result<_>>()? })
     }
 
-    /// How many bytes the files have in all.
-    pub fn bytes(&self) -> u64 {
-        self.files.iter().map(|(_, file)| file.bytes().len() as u64).sum()
+    /// The files as memory.
+    pub fn maps(&self) -> Vec<&Mapped> {
+        self.files.iter().map(|(_, file)| file).collect()
     }
 
     /// All tensors by the names that the files give them.

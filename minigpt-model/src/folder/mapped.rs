@@ -30,4 +30,22 @@ impl Mapped {
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
+
+    /// Lets go of the memory behind a part of the file that has been copied: reading it again would bring it back.
+    /// Without this, what was read would count as ours until the end.
+    pub fn release(&self, part: &[u8]) {
+        #[cfg(unix)]
+        if let Some(offset) = (part.as_ptr() as usize).checked_sub(self.0.as_ptr() as usize)
+            && offset + part.len() <= self.0.len()
+            && !part.is_empty()
+        {
+            // SAFETY: the pages of a read-only map of a file hold nothing that the file does not.
+            // That it can't be done is no harm either.
+            let _ = unsafe {
+                self.0.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, offset, part.len())
+            };
+        }
+        #[cfg(not(unix))]
+        let _ = part;
+    }
 }

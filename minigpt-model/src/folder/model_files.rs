@@ -91,18 +91,18 @@ impl ModelFiles {
         match &self.files {
             Files::Folder(config, files) => {
                 let (config, extra) = *config.clone();
-                StoredModel::new(&files.path, config, extra, files.tensors()?, files.bytes())
+                StoredModel::new(&files.path, config, extra, files.tensors()?, files.maps())
             }
             Files::NanoGpt(file) => {
                 let (config, tensors) = nanogpt::read(file.bytes()).map_err(failed)?;
                 config.validate()?;
-                StoredModel::new(path, config, Map::new(), tensors, file.bytes().len() as u64)
+                StoredModel::new(path, config, Map::new(), tensors, vec![file])
             }
             Files::Gguf(file) => {
                 let contents = gguf::Contents::read(file.bytes()).map_err(failed)?;
                 let (config, extra) = contents.config().map_err(failed)?;
                 config.validate()?;
-                StoredModel::new(path, config, extra, contents.stored(), file.bytes().len() as u64)
+                StoredModel::new(path, config, extra, contents.stored(), vec![file])
             }
         }
     }

@@ -149,10 +149,17 @@ fn header(tensors: &[Spec], dtype: DType) -> String {
 
 /// A tensor's numbers row by row; a bias that the model has not is zeros.
 fn write_numbers(source: Source, spec: &Spec, dtype: DType, out: &mut impl Write) -> candle_core::Result<()> {
-    match source.tensors.plain(&spec.name)? {
-        Some(tensor) => tensor.detach().to_device(&Device::Cpu)?.to_dtype(dtype)?.write_bytes(out),
-        None => Ok(out.write_all(&vec![0; bytes(spec, dtype) as usize])?),
+    /// Numbers that are converted at a time.
+    const PIECE: usize = 1 << 20;
+    let Some(tensor) = source.tensors.plain(&spec.name)? else {
+        return Ok(out.write_all(&vec![0; bytes(spec, dtype) as usize])?);
+    };
+    let tensor = tensor.detach().to_device(&Device::Cpu)?.flatten_all()?;
+    let count = tensor.elem_count();
+    for start in (0..count).step_by(PIECE) {
+        tensor.narrow(0, start, PIECE.min(count - start))?.to_dtype(dtype)?.write_bytes(out)?;
     }
+    Ok(())
 }
 
 /// Writes a file beside its place, syncs it, and moves it there.

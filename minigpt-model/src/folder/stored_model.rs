@@ -1,5 +1,6 @@
 //! A model as its files describe it: every tensor found, named and measured, none of them in memory.
 
+use super::mapped::Mapped;
 use super::{config_json, problem};
 use crate::config::Config;
 use crate::error::Result;
@@ -22,10 +23,11 @@ pub struct StoredModel<'a> {
     extra: Map<String, Value>,
     /// Those that the configuration asks for, by GPT-2's names and in its layouts.
     tensors: BTreeMap<String, Stored<'a>>,
+    files: Vec<&'a Mapped>,
 }
 
 impl<'a> StoredModel<'a> {
-    /// A model from the tensors of files that have so many bytes; `path` is for messages.
+    /// A model from the tensors of these files; `path` is for messages.
     ///
     /// # Errors
     /// The tensors are not those of the configuration: all that is wrong is listed.
@@ -34,7 +36,7 @@ impl<'a> StoredModel<'a> {
         config: Config,
         extra: Map<String, Value>,
         tensors: Vec<(String, Stored<'a>)>,
-        bytes: u64,
+        files: Vec<&'a Mapped>,
     ) -> Result<Self> {
         let mut tensors = by_our_names(path, tensors)?;
         let config = config_json::with_biases_in_use(config, &extra, &tensors);
@@ -42,10 +44,11 @@ impl<'a> StoredModel<'a> {
         let wanted: BTreeMap<String, Stored> =
             specs.into_iter().filter_map(|spec| tensors.remove_entry(&spec.name)).collect();
         // Tensors that share numbers could claim any amount of memory.
-        if wanted.values().map(Stored::bytes).sum::<u64>() > bytes {
+        let held: u64 = files.iter().map(|file| file.bytes().len() as u64).sum();
+        if wanted.values().map(Stored::bytes).sum::<u64>() > held {
             return Err(problem(path, "the tensors claim more numbers than the file has"));
         }
-        Ok(Self { config, extra, tensors: wanted })
+        Ok(Self { config, extra, tensors: wanted, files })
     }
 
     /// What the model is.
@@ -76,15 +79,22 @@ impl<'a> StoredModel<'a> {
 
     /// The model in memory.
     pub fn load(self, device: &Device) -> Result<Gpt> {
-        let weight = |(name, stored): (String, Stored)| Ok((name, stored.weight(device)?));
-        let weights = self.tensors.into_iter().map(weight).collect::<Result<HashMap<_, _>>>()?;
+        let weight = |(name, stored): (&String, &Stored)| Ok((name.clone(), self.copied(stored, device)?));
+        let weights = self.tensors.iter().map(weight).collect::<Result<HashMap<_, _>>>()?;
         Ok(Gpt::from_tensors(self.config, weights)?.with_extra(self.extra))
+    }
+
+    /// A tensor in memory; that of the file is let go.
+    fn copied(&self, stored: &Stored, device: &Device) -> candle_core::Result<Weight> {
+        let weight = stored.weight(device)?;
+        self.files.iter().for_each(|file| file.release(stored.data()));
+        Ok(weight)
     }
 }
 
 impl Tensors for StoredModel<'_> {
     fn weight(&self, name: &str) -> candle_core::Result<Option<Weight>> {
-        self.tensors.get(name).map(|stored| stored.weight(&Device::Cpu)).transpose()
+        self.tensors.get(name).map(|stored| self.copied(stored, &Device::Cpu)).transpose()
     }
 }
 
@@ -166,12 +176,16 @@ mod tests {
             let bytes = &numbers[..4 * spec.count() as usize];
             (spec.name, Stored::new(Numbers::Plain(DType::F32), spec.shape, bytes).unwrap())
         };
-        let model = |bytes| {
-            let tensors = specs(&config).into_iter().map(share).collect();
-            StoredModel::new(Path::new("x"), config.clone(), Map::new(), tensors, bytes)
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let error = |bytes: usize| {
+            std::fs::write(&path, vec![0; bytes]).unwrap();
+            let (tensors, file) =
+                (specs(&config).into_iter().map(share).collect(), Mapped::open(&path).unwrap());
+            let model = StoredModel::new(Path::new("x"), config.clone(), Map::new(), tensors, vec![&file]);
+            model.err().map(|e| e.to_string())
         };
-        let error = model(numbers.len() as u64).err().unwrap().to_string();
-        assert!(error.contains("more numbers than the file has"), "{error}");
-        assert!(model(1 << 20).is_ok());
+        assert!(error(numbers.len()).unwrap().contains("more numbers than the file has"));
+        assert_eq!(error(1 << 20), None);
     }
 }
