@@ -1,5 +1,7 @@
-"""Other tools open what MiniGPT exports: transformers in every type, and PyTorch with nanoGPT's names."""
+"""Other tools open what MiniGPT exports (transformers in every type, PyTorch with nanoGPT's names), and MiniGPT imports
+what transformers saves, in every way that it saves it: equal ids, equal logits, equal greedy text."""
 
+import json
 import tempfile
 from pathlib import Path
 
@@ -7,13 +9,23 @@ import torch
 import transformers
 
 import folder
+import gguf_files
+from cases import GPT2
 from judges import answer, full_context
-from program import binary, run
+from program import binary, inspect, run
 from report import Report, agree
 
 FIXTURES = Path(__file__).resolve().parent.parent / "minigpt-model/tests/fixtures"
 # How far a logit may be off, as a part of the largest: rounding to 16 bits shows.
 TYPES = {"f32": 1e-5, "f16": 1e-2, "bf16": 1e-1}
+# How transformers may have saved a model: the type of its numbers, the most bytes in a file, and whether the head is tied.
+SAVED = {
+    "whole": (torch.float32, "1GB", True),
+    "untied shards": (torch.float32, "30KB", False),
+    "f16": (torch.float16, "1GB", True),
+    "bf16 shards": (torch.bfloat16, "20KB", True),
+}
+PROMPT = "the then he t"
 
 
 def main():
@@ -26,7 +38,40 @@ def main():
         for case in ("nanogpt-bias", "nanogpt-no-bias"):
             with report.check(f"export to nanoGPT, {case}"):
                 check_checkpoint(minigpt, FIXTURES / case, scratch / f"{case}.pt")
+        for name, how in SAVED.items():
+            with report.check(f"import from transformers, {name}"):
+                check_import(minigpt, scratch / name, *how)
     report.close()
+
+
+def check_import(minigpt, path, dtype, most, tied):
+    """There and back: transformers saves, MiniGPT imports and exports, transformers opens that."""
+    theirs, ours, back = path / "theirs", path / "ours", path / "back"
+    torch.manual_seed(1)
+    end = len(gguf_files.TOKENS) - 1
+    config = GPT2 | {"vocab_size": end + 1, "tie_word_embeddings": tied, "n_positions": 32}
+    config |= {"bos_token_id": end, "eos_token_id": end, "initializer_range": 0.2, "task_specific_params": {"kept": 1}}
+    model = folder.stock_model(config).to(dtype).eval()
+    model.save_pretrained(theirs, max_shard_size=most)
+    vocabulary = {token: i for i, token in enumerate(gguf_files.TOKENS)}
+    (theirs / "vocab.json").write_text(json.dumps(vocabulary))
+    (theirs / "merges.txt").write_text("\n".join(["#version: 0.2", *gguf_files.MERGES]) + "\n")
+    run(minigpt, "import", theirs, "--out", ours, "--json")
+    run(minigpt, "export", "--model", ours, "--to", "hf", "--out", back, "--max-shard-size", "1", "--json")
+    assert json.loads((back / "config.json").read_text())["task_specific_params"] == {"kept": 1}
+    tokenizer = transformers.AutoTokenizer.from_pretrained(back)
+    again = transformers.AutoModelForCausalLM.from_pretrained(back).eval()
+    ids = tokenizer(PROMPT)["input_ids"]
+    with torch.no_grad():
+        exact = model.double()(torch.tensor([ids])).logits[0]
+        agree("logits back in transformers", again.double()(torch.tensor([ids])).logits[0], exact, 1e-5)
+    agree("logits", torch.tensor(inspect(minigpt, ours, ids, "--full")["logits"]).double(), exact, 1e-5)
+    options = ["--prompt", PROMPT, "--temperature", "0", "--max-new-tokens", "12", "--json"]
+    written = json.loads(run(minigpt, "generate", "--model", ours, *options))
+    assert written["prompt_ids"] == ids, f"{written['prompt_ids']} are not {ids}"
+    greedy = again.generate(torch.tensor([ids]), do_sample=False, max_new_tokens=12, pad_token_id=end)[0, len(ids):]
+    text = tokenizer.decode(greedy, skip_special_tokens=True)
+    assert written["completions"][0]["text"] == text, f"{written['completions'][0]['text']!r} is not {text!r}"
 
 
 def check_folder(minigpt, path, dtype, tolerance):

@@ -64,9 +64,17 @@ impl CharTokenizer {
         builder.finish()
     }
 
-    /// A vocabulary whose ids are the positions of the characters.
-    pub fn from_characters(characters: &[char]) -> Result<Self> {
-        Self::from_tokens(characters.iter().map(char::to_string).collect(), &[])
+    /// A vocabulary whose ids are the positions of the words: characters, and special tokens such as `<sep>`,
+    /// `<|endoftext|>` or `[PAD]`, which their form tells apart.
+    pub fn from_words(words: Vec<String>) -> Result<Self> {
+        let specials: Vec<String> = words.iter().filter(|word| is_special(word)).cloned().collect();
+        let other = words.iter().find(|word| !is_special(word) && word.chars().count() != 1);
+        match other {
+            Some(word) => Err(Error::Invalid(format!(
+                "the word {word:?} is neither one character nor a special token such as <sep>"
+            ))),
+            None => Self::from_tokens(words, &specials),
+        }
     }
 
     /// A vocabulary whose ids are the positions in `tokens`; those in `specials` are names, the rest characters.
@@ -168,6 +176,12 @@ impl Table {
         let slot = &mut self.pages[usize::from(*page)][code & 0xFF];
         std::mem::replace(slot, id) == NONE
     }
+}
+
+fn is_special(word: &str) -> bool {
+    let inner = word.strip_prefix('<').and_then(|rest| rest.strip_suffix('>'));
+    let inner = inner.or_else(|| word.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')));
+    inner.is_some_and(|name| !name.is_empty() && !name.contains(char::is_whitespace))
 }
 
 #[cfg(test)]

@@ -14,26 +14,25 @@ pub fn read_meta(path: &Path) -> Result<Tokenizer> {
     let size = fs::metadata(path).with_context(|| format!("{}: can't be read", path.display()))?.len();
     ensure!(size <= LARGEST, "{}: {size} bytes are too many for a vocabulary", path.display());
     let bytes = fs::read(path).with_context(|| format!("{}: can't be read", path.display()))?;
-    let characters = pickle::read(&bytes).and_then(|meta| characters(&meta));
-    let characters = characters.map_err(|e| anyhow::anyhow!("{}: {e}", path.display()))?;
-    Ok(Tokenizer::Char(CharTokenizer::from_characters(&characters)?))
+    let words = pickle::read(&bytes).and_then(|meta| words(&meta));
+    let words = words.map_err(|e| anyhow::anyhow!("{}: {e}", path.display()))?;
+    let tokenizer = CharTokenizer::from_words(words).with_context(|| path.display().to_string())?;
+    Ok(Tokenizer::Char(tokenizer))
 }
 
-/// The characters in the order of their ids.
-fn characters(meta: &Value) -> Result<Vec<char>, String> {
+/// The words in the order of their ids.
+fn words(meta: &Value) -> Result<Vec<String>, String> {
     let Some(Value::Dict(pairs)) = meta.get("stoi") else {
         return Err("has no stoi: not nanoGPT's".to_owned());
     };
-    let mut characters = vec![None; pairs.len()];
+    let mut words = vec![None; pairs.len()];
     for (name, id) in pairs.iter() {
-        let mut text = name.as_str().unwrap_or_default().chars();
-        let place = id.as_size().and_then(|id| characters.get_mut(id));
-        match (text.next(), text.next(), place) {
-            (Some(character), None, Some(place)) => *place = Some(character),
-            _ => return Err("stoi does not number single characters from 0 on".to_owned()),
+        match (name.as_str(), id.as_size().and_then(|id| words.get_mut(id))) {
+            (Some(word), Some(place)) => *place = Some(word.to_owned()),
+            _ => return Err("stoi does not number characters from 0 on".to_owned()),
         }
     }
-    characters.into_iter().collect::<Option<_>>().ok_or_else(|| "stoi leaves out a number".to_owned())
+    words.into_iter().collect::<Option<_>>().ok_or_else(|| "stoi leaves out a number".to_owned())
 }
 
 /// nanoGPT's `meta.pkl` of a vocabulary: `{"vocab_size", "itos", "stoi"}` as a pickle.
@@ -72,13 +71,26 @@ pub fn nanogpt_meta(tokens: &[String]) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    /// A vocabulary that went to nanoGPT and came back.
+    fn back(words: &[&str]) -> Result<Tokenizer> {
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("meta.pkl");
+        fs::write(&path, nanogpt_meta(&words)).unwrap();
+        read_meta(&path)
+    }
+
     #[test]
     fn a_vocabulary_goes_to_nanogpt_and_back() {
-        let tokens: Vec<String> = ["\n", "a", "你"].map(str::to_owned).to_vec();
-        let meta = pickle::read(&nanogpt_meta(&tokens)).unwrap();
-        assert_eq!(meta.get("vocab_size"), Some(&Value::Int(3)));
-        assert_eq!(characters(&meta).unwrap(), ['\n', 'a', '你']);
-        let strange = [("ab", 0), ("", 0)].map(|(name, _)| nanogpt_meta(&[name.to_owned()]));
-        assert!(strange.iter().all(|meta| characters(&pickle::read(meta).unwrap()).is_err()));
+        assert_eq!(back(&["\n", "a", "你"]).unwrap().encode("你a\n").unwrap(), [2, 1, 0]);
+        let special = back(&["<pad>", "<sep>", "你"]).unwrap();
+        assert_eq!(special.encode_with_special("你<sep>").unwrap(), [2, 1]);
+        assert_eq!(
+            pickle::read(&nanogpt_meta(&["a".to_owned()])).unwrap().get("vocab_size"),
+            Some(&Value::Int(1))
+        );
+        for strange in [&["ab"][..], &[""], &["a", "a"]] {
+            assert!(back(strange).is_err(), "{strange:?}");
+        }
     }
 }

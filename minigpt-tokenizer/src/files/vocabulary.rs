@@ -21,12 +21,7 @@ pub(super) fn from_maps(
     let id2word = id2word.ok_or_else(|| missing("id2word"))?;
     let words = ids::in_order(path, word2id.0)?;
     agree(&words, &id2word.0).map_err(malformed)?;
-    let (specials, others): (Vec<_>, Vec<_>) = words.iter().cloned().partition(|word| is_special(word));
-    if let Some(word) = others.iter().find(|word| !is_character(word)) {
-        let what = format!("the word {word:?} is neither one character nor a special token such as <sep>");
-        return Err(malformed(what));
-    }
-    CharTokenizer::from_tokens(words, &specials).map_err(|error| malformed(error.to_string()))
+    CharTokenizer::from_words(words).map_err(|error| malformed(error.to_string()))
 }
 
 /// Whether `id2word` has exactly these words, each with its place as its id.
@@ -45,17 +40,6 @@ fn agree(words: &[String], id2word: &[(String, String)]) -> Result<(), String> {
         Some(id) => Err(format!("word2id has {:?} with id {id}, which id2word lacks", words[id])),
         None => Ok(()),
     }
-}
-
-fn is_character(token: &str) -> bool {
-    token.chars().count() == 1
-}
-
-/// `<sep>`, `<|endoftext|>` or `[PAD]`: the file does not mark special tokens, their form does.
-fn is_special(token: &str) -> bool {
-    let inner = token.strip_prefix('<').and_then(|rest| rest.strip_suffix('>'));
-    let inner = inner.or_else(|| token.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')));
-    inner.is_some_and(|name| !name.is_empty() && !name.contains(char::is_whitespace))
 }
 
 /// Writes a character vocabulary in this form.
