@@ -7,6 +7,7 @@
 mod activation;
 mod attention;
 mod cross_entropy;
+mod dot;
 mod dropout;
 mod layer_norm;
 mod linear;

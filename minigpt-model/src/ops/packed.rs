@@ -1,27 +1,97 @@
 //! Matrices in fewer bits: blocks of small numbers with common scales, in the layouts of llama.cpp. They are
-//! multiplied a few rows at a time and never expanded as a whole.
+//! multiplied a few rows at a time and never expanded as a whole; the other factor stays f32, so that the product is that
+//! of the expanded matrix.
+#![expect(unsafe_code, reason = "blocks are read from bytes")]
 
+use super::dot::{Weights, dot};
 use super::matrix::{Matrix, product};
-use super::{simd, with_floats};
-use candle_core::quantized::{GgmlDType, QuantizedType};
-use candle_core::{CpuStorage, Device, Result, Tensor};
+use super::with_floats;
+use candle_core::quantized::{GgmlDType, GgmlType, k_quants};
+use candle_core::{Device, Result, Tensor};
+use half::{bf16, f16};
 use rayon::prelude::*;
-use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A matrix whose rows are blocks of small numbers.
+/// A matrix whose rows are blocks of small numbers. Cloning is cheap.
 #[derive(Clone)]
 pub struct Packed {
-    blocks: Arc<dyn QuantizedType>,
+    blocks: Arc<dyn Blocks>,
+    dtype: GgmlDType,
     rows: usize,
     columns: usize,
     turned: bool,
 }
 
-/// Rows that are expanded at a time: few enough to stay in a core's cache.
-const TILE: usize = 32;
+/// Rows that are expanded at a time for a matrix product: few enough to stay in a core's cache.
+const TILE: usize = 64;
 /// So many rows of the other factor are worth a matrix product instead of one row after another.
-const MANY: usize = 4;
+const MANY: usize = 8;
+/// Numbers of the matrix that are worth a task of their own.
+const TASK: usize = 1 << 17;
+
+/// Blocks of one type.
+trait Blocks: Send + Sync {
+    /// The numbers from `start` on, as many as fit; both are whole blocks.
+    fn expand(&self, start: usize, out: &mut [f32]);
+
+    /// The product of the numbers from `start` on with as many others; `room` has room for them.
+    fn dot(&self, start: usize, x: &[f32], room: &mut [f32]) -> f32 {
+        self.expand(start, room);
+        dot(room, x)
+    }
+}
+
+impl<T: GgmlType> Blocks for Vec<T> {
+    fn expand(&self, start: usize, out: &mut [f32]) {
+        T::to_float(&self[start / T::BLCK_SIZE..][..out.len() / T::BLCK_SIZE], out);
+    }
+}
+
+/// Numbers that are multiplied as they are stored.
+struct Direct<W>(Vec<W>);
+
+impl<W: Weights> Blocks for Direct<W> {
+    fn expand(&self, start: usize, out: &mut [f32]) {
+        W::expand(&self.0[start / W::NUMBERS..][..out.len() / W::NUMBERS], out);
+    }
+
+    fn dot(&self, start: usize, x: &[f32], _room: &mut [f32]) -> f32 {
+        dot(&self.0[start / W::NUMBERS..][..x.len() / W::NUMBERS], x)
+    }
+}
+
+/// The blocks in a file's bytes.
+fn blocks(dtype: GgmlDType, bytes: &[u8]) -> Arc<dyn Blocks> {
+    use GgmlDType::*;
+    match dtype {
+        F32 => Arc::new(Direct(copied::<f32>(bytes))),
+        F16 => Arc::new(Direct(copied::<f16>(bytes))),
+        BF16 => Arc::new(Direct(copied::<bf16>(bytes))),
+        Q8_0 => Arc::new(Direct(bytes.as_chunks::<34>().0.to_vec())),
+        Q4_0 => Arc::new(copied::<k_quants::BlockQ4_0>(bytes)),
+        Q4_1 => Arc::new(copied::<k_quants::BlockQ4_1>(bytes)),
+        Q5_0 => Arc::new(copied::<k_quants::BlockQ5_0>(bytes)),
+        Q5_1 => Arc::new(copied::<k_quants::BlockQ5_1>(bytes)),
+        Q8_1 => Arc::new(copied::<k_quants::BlockQ8_1>(bytes)),
+        Q2K => Arc::new(copied::<k_quants::BlockQ2K>(bytes)),
+        Q3K => Arc::new(copied::<k_quants::BlockQ3K>(bytes)),
+        Q4K => Arc::new(copied::<k_quants::BlockQ4K>(bytes)),
+        Q5K => Arc::new(copied::<k_quants::BlockQ5K>(bytes)),
+        Q6K => Arc::new(copied::<k_quants::BlockQ6K>(bytes)),
+        Q8K => Arc::new(copied::<k_quants::BlockQ8K>(bytes)),
+    }
+}
+
+/// Blocks of one type out of bytes, wherever these lie.
+fn copied<T: GgmlType>(bytes: &[u8]) -> Vec<T> {
+    let count = bytes.len() / size_of::<T>();
+    let mut blocks: Vec<T> = vec![T::zeros(); count];
+    // SAFETY: blocks are plain numbers for which any bits will do, and there is room for so many bytes.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), blocks.as_mut_ptr().cast(), count * size_of::<T>());
+    };
+    blocks
+}
 
 impl Packed {
     /// A matrix from the bytes of its blocks. `turned` says that under its name it has rows and columns exchanged, as
@@ -43,22 +113,18 @@ impl Packed {
                 bytes.len()
             );
         }
-        // Blocks are read in place only where they are aligned.
-        let bytes = match bytes.as_ptr().align_offset(align_of::<u32>()) {
-            0 => Cow::Borrowed(bytes),
-            _ => Cow::Owned(bytes.to_vec()),
-        };
-        Ok(Self { blocks: Arc::from(dtype.from_data(bytes)), rows, columns, turned })
+        Ok(Self { blocks: blocks(dtype, bytes), dtype, rows, columns, turned })
     }
 
     /// The type of its blocks.
     pub fn dtype(&self) -> GgmlDType {
-        self.blocks.dtype()
+        self.dtype
     }
 
     /// The matrix as plain numbers, under the shape that belongs to its name.
     pub fn plain(&self) -> Result<Tensor> {
-        let all = self.expanded(&(0..self.rows as u32).collect::<Vec<_>>())?;
+        let mut all = vec![0f32; self.rows * self.columns];
+        all.par_chunks_mut(self.columns).enumerate().for_each(|(row, out)| self.expand(row, out));
         let tensor = Tensor::from_vec(all, (self.rows, self.columns), &Device::Cpu)?;
         if self.turned { tensor.t()?.contiguous() } else { Ok(tensor) }
     }
@@ -68,20 +134,48 @@ impl Packed {
     /// # Shapes
     /// - output: (`rows.len()`, columns)
     pub fn rows(&self, rows: &[u32]) -> Result<Tensor> {
-        Tensor::from_vec(self.expanded(rows)?, (rows.len(), self.columns), &Device::Cpu)
+        let mut all = vec![0f32; rows.len() * self.columns];
+        for (&row, out) in rows.iter().zip(all.chunks_mut(self.columns)) {
+            if row as usize >= self.rows {
+                candle_core::bail!("row {row} of a matrix that has {}", self.rows);
+            }
+            self.expand(row as usize, out);
+        }
+        Tensor::from_vec(all, (rows.len(), self.columns), &Device::Cpu)
     }
 
-    fn expanded(&self, rows: &[u32]) -> Result<Vec<f32>> {
-        match self.blocks.embedding(rows, self.rows, self.columns)? {
-            CpuStorage::F32(numbers) => Ok(numbers),
-            _ => candle_core::bail!("blocks that are not numbers"),
+    /// Whole rows from `row` on.
+    fn expand(&self, row: usize, out: &mut [f32]) {
+        self.blocks.expand(row * self.columns, out);
+    }
+
+    /// The products of some rows, from `first` on, with each of the `m` rows of `x`: (rows, `m`).
+    fn rows_times(&self, first: usize, x: &[f32], m: usize, y: &mut [f32]) {
+        let mut room = vec![0f32; self.columns];
+        for (row, y) in (first..).zip(y.chunks_mut(m)) {
+            if let [y] = y {
+                *y = self.blocks.dot(row * self.columns, x, &mut room);
+            } else {
+                self.expand(row, &mut room);
+                for (x, y) in x.chunks(self.columns).zip(y) {
+                    *y = dot(&room, x);
+                }
+            }
         }
+    }
+
+    /// The same for many rows of `x`, by a matrix product.
+    fn tile_times(&self, first: usize, x: &[f32], m: usize, y: &mut [f32]) {
+        let mut tile = vec![0f32; y.len() / m * self.columns];
+        self.expand(first, &mut tile);
+        let tile = Matrix::new(&tile, y.len() / m, self.columns, self.columns);
+        product(y, false, 1.0, tile, Matrix::new(x, m, self.columns, self.columns).t());
     }
 }
 
 impl std::fmt::Debug for Packed {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        write!(f, "Packed({:?}, {} × {})", self.dtype(), self.rows, self.columns)
+        write!(f, "Packed({:?}, {} × {})", self.dtype, self.rows, self.columns)
     }
 }
 
@@ -91,55 +185,37 @@ impl std::fmt::Debug for Packed {
 /// - `x`: (rows, in); `weight`: (out, in); `bias`: (out); output: (rows, out)
 pub fn packed_linear(x: &Tensor, weight: &Packed, bias: Option<&Tensor>) -> Result<Tensor> {
     let (m, width) = x.dims2()?;
-    if width != weight.columns {
-        candle_core::bail!("a layer for rows of {} got rows of {width}", weight.columns);
+    if width != weight.columns || m == 0 {
+        candle_core::bail!("a layer for rows of {} got {m} rows of {width}", weight.columns);
     }
-    let mut y = vec![0f32; m * weight.rows];
+    let mut turned = vec![0f32; m * weight.rows]; // (out, rows)
     with_floats([x], |[x]| {
-        // Each tile of W is a column of tiles of the output, which a thread makes by itself.
-        let tiles: Vec<Vec<f32>> = (0..weight.rows)
-            .into_par_iter()
-            .step_by(TILE)
-            .map(|first| {
-                let rows: Vec<u32> = (first..weight.rows.min(first + TILE)).map(|row| row as u32).collect();
-                Ok(times(x, m, &weight.expanded(&rows)?, width))
-            })
-            .collect::<Result<_>>()?;
-        for (tile, first) in tiles.iter().zip((0..weight.rows).step_by(TILE)) {
-            let columns = tile.len() / m.max(1);
-            for (row, tile) in tile.chunks(columns.max(1)).enumerate() {
-                y[row * weight.rows + first..][..columns].copy_from_slice(tile);
-            }
+        if m < MANY {
+            let rows = (TASK / weight.columns).max(1);
+            turned.par_chunks_mut(rows * m).enumerate().for_each(|(task, y)| {
+                weight.rows_times(task * rows, x, m, y);
+            });
+        } else {
+            turned.par_chunks_mut(TILE * m).enumerate().for_each(|(tile, y)| {
+                weight.tile_times(tile * TILE, x, m, y);
+            });
         }
         Ok(())
     })?;
-    let y = Tensor::from_vec(y, (m, weight.rows), x.device())?;
-    bias.map_or(Ok(y.clone()), |bias| y.broadcast_add(bias))
+    let y = match m {
+        1 => Tensor::from_vec(turned, (1, weight.rows), x.device())?,
+        _ => Tensor::from_vec(turned, (weight.rows, m), x.device())?.t()?.contiguous()?,
+    };
+    match bias {
+        Some(bias) => y.broadcast_add(bias),
+        None => Ok(y),
+    }
 }
 
 /// The definition of [`packed_linear`].
 pub fn packed_linear_composed(x: &Tensor, weight: &Packed, bias: Option<&Tensor>) -> Result<Tensor> {
     let plain = Packed { turned: true, ..weight.clone() }.plain()?;
     super::linear_composed(x, &plain, super::Stored::InOut, bias)
-}
-
-/// `x · tileᵀ`: the `m` rows of `x` with the rows of a tile.
-fn times(x: &[f32], m: usize, tile: &[f32], width: usize) -> Vec<f32> {
-    let columns = tile.len() / width;
-    let mut y = vec![0f32; m * columns];
-    if m >= MANY {
-        let (x, tile) = (Matrix::new(x, m, width, width), Matrix::new(tile, columns, width, width));
-        product(&mut y, false, 1.0, x, tile.t());
-    } else {
-        simd::vectorized(|| {
-            for (x, y) in x.chunks(width).zip(y.chunks_mut(columns)) {
-                for (row, y) in tile.chunks(width).zip(y) {
-                    *y = simd::sum2(x, row, |x, w| x * w);
-                }
-            }
-        });
-    }
-    y
 }
 
 #[cfg(test)]
@@ -149,8 +225,9 @@ mod tests {
     use candle_core::quantized::QTensor;
     use proptest::prelude::*;
 
-    const TYPES: [GgmlDType; 11] = [
+    const TYPES: [GgmlDType; 12] = [
         GgmlDType::F16,
+        GgmlDType::BF16,
         GgmlDType::Q4_0,
         GgmlDType::Q4_1,
         GgmlDType::Q5_0,
@@ -174,7 +251,7 @@ mod tests {
 
         #[test]
         fn fused_equals_composed(
-            m in 1usize..9, rows in 1usize..80, blocks in 1usize..3, dtype in 0..TYPES.len(), bias: bool, seed: u64
+            m in 1usize..20, rows in 1usize..80, blocks in 1usize..3, dtype in 0..TYPES.len(), bias: bool, seed: u64
         ) {
             let dtype = TYPES[dtype];
             let columns = blocks * dtype.block_size().max(24);
@@ -211,6 +288,7 @@ mod tests {
         assert!(new((2, 64), &bytes[1..]).is_err());
         assert!(new((2, 65), &bytes).is_err());
         assert!(new((usize::MAX, 64), &bytes).is_err());
+        assert!(packed(GgmlDType::Q8_0, 2, 64, 1).0.rows(&[2]).is_err());
         let shifted = [&[0][..], &bytes].concat();
         assert!(new((2, 64), &shifted[1..]).is_ok(), "an odd address");
         assert!(new((0, 64), &[]).is_err());

@@ -11,12 +11,21 @@ const LANES: usize = 16;
 /// Runs `f` compiled for the best instruction set of this CPU, or for the plainest one when the environment
 /// variable `MINIGPT_FORCE_PORTABLE` is set. `f` and all that it calls must be `#[inline(always)]` or closures.
 pub fn vectorized<R>(f: impl FnOnce() -> R) -> R {
+    arch().dispatch(f)
+}
+
+/// Whether kernels for AVX2, FMA and F16C may run.
+#[cfg(target_arch = "x86_64")]
+pub fn has_avx2() -> bool {
+    !matches!(arch(), pulp::Arch::Scalar) && std::arch::is_x86_feature_detected!("f16c")
+}
+
+fn arch() -> pulp::Arch {
     static ARCH: OnceLock<pulp::Arch> = OnceLock::new();
-    let arch = ARCH.get_or_init(|| match std::env::var_os("MINIGPT_FORCE_PORTABLE") {
+    *ARCH.get_or_init(|| match std::env::var_os("MINIGPT_FORCE_PORTABLE") {
         Some(value) if value != "0" => pulp::Arch::Scalar,
         _ => pulp::Arch::new(),
-    });
-    arch.dispatch(f)
+    })
 }
 
 /// The sum of `f(a, b)` over pairs of elements.

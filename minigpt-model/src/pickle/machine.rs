@@ -70,7 +70,7 @@ impl Value {
 
 /// Reads the first value of a pickle.
 pub fn read(bytes: &[u8]) -> Result<Value> {
-    Machine { bytes, at: 0, stack: Vec::new(), memo: Vec::new(), made: 0 }.run()
+    Machine { bytes, at: 0, stack: Vec::new(), memo: Vec::new(), containers: Vec::new(), made: 0 }.run()
 }
 
 /// What stands on the stack. Containers are filled after they were put there, so they are not yet values.
@@ -90,7 +90,23 @@ struct Machine<'a> {
     at: usize,
     stack: Vec<Item>,
     memo: Vec<Option<Item>>,
+    /// All containers, for the end.
+    containers: Vec<Item>,
     made: usize,
+}
+
+impl Drop for Machine<'_> {
+    /// A container may hold itself, and would never be freed; and one in another, a million deep, would be freed by a
+    /// million calls inside one another.
+    fn drop(&mut self) {
+        for container in &self.containers {
+            match container {
+                Item::List(items) => items.borrow_mut().clear(),
+                Item::Dict(pairs) => pairs.borrow_mut().clear(),
+                Item::Mark | Item::Value(_) => {}
+            }
+        }
+    }
 }
 
 impl Machine<'_> {
@@ -270,6 +286,7 @@ impl Machine<'_> {
     }
 
     fn container(&mut self, item: Item) -> Result<()> {
+        self.containers.push(item.clone());
         self.count(1)?;
         self.stack.push(item);
         Ok(())

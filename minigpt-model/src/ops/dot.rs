@@ -1,0 +1,279 @@
+//! A row of weights times a row of numbers: what writing one token after another consists of. The weights may be f32,
+//! 16 bits, or 8 bits in blocks; each kind has a kernel for AVX2 and the same in plain Rust.
+#![expect(unsafe_code, reason = "vector instructions")]
+
+use super::simd;
+use half::{bf16, f16};
+
+/// 32 small integers behind a common scale of 16 bits.
+pub type Q8Block = [u8; 34];
+
+/// A kind of weights that can be multiplied as it is stored.
+pub trait Weights: Copy + Send + Sync + 'static {
+    /// Numbers in one of these.
+    const NUMBERS: usize;
+
+    /// As plain numbers.
+    fn expand(weights: &[Self], out: &mut [f32]);
+
+    /// The product in plain Rust.
+    fn dot_portable(weights: &[Self], x: &[f32]) -> f32;
+
+    /// # Safety
+    /// The CPU has AVX2, FMA and F16C, and there are as many weights as numbers.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn dot_avx2(weights: &[Self], x: &[f32]) -> f32;
+}
+
+/// The product of a row of weights with a row of as many numbers.
+pub fn dot<W: Weights>(weights: &[W], x: &[f32]) -> f32 {
+    assert_eq!(weights.len() * W::NUMBERS, x.len(), "rows of one length");
+    #[cfg(target_arch = "x86_64")]
+    if simd::has_avx2() {
+        // SAFETY: just asked and asserted.
+        return unsafe { W::dot_avx2(weights, x) };
+    }
+    W::dot_portable(weights, x)
+}
+
+impl Weights for f32 {
+    const NUMBERS: usize = 1;
+
+    fn expand(weights: &[Self], out: &mut [f32]) {
+        out.copy_from_slice(weights);
+    }
+
+    fn dot_portable(weights: &[Self], x: &[f32]) -> f32 {
+        simd::sum2(weights, x, |w, x| w * x)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn dot_avx2(weights: &[Self], x: &[f32]) -> f32 {
+        // SAFETY: eight numbers are there wherever eight are read.
+        unsafe { avx2::dot(x.len(), |i| avx2::load(weights, i), |i| weights[i], x) }
+    }
+}
+
+impl Weights for f16 {
+    const NUMBERS: usize = 1;
+
+    fn expand(weights: &[Self], out: &mut [f32]) {
+        half::slice::HalfFloatSliceExt::convert_to_f32_slice(weights, out);
+    }
+
+    fn dot_portable(weights: &[Self], x: &[f32]) -> f32 {
+        weights.iter().zip(x).map(|(w, x)| w.to_f32() * x).sum()
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn dot_avx2(weights: &[Self], x: &[f32]) -> f32 {
+        // SAFETY: eight numbers are there wherever eight are read.
+        unsafe { avx2::dot(x.len(), |i| avx2::load_f16(weights, i), |i| weights[i].to_f32(), x) }
+    }
+}
+
+impl Weights for bf16 {
+    const NUMBERS: usize = 1;
+
+    fn expand(weights: &[Self], out: &mut [f32]) {
+        weights.iter().zip(out).for_each(|(w, out)| *out = w.to_f32());
+    }
+
+    fn dot_portable(weights: &[Self], x: &[f32]) -> f32 {
+        weights.iter().zip(x).map(|(w, x)| w.to_f32() * x).sum()
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn dot_avx2(weights: &[Self], x: &[f32]) -> f32 {
+        // SAFETY: eight numbers are there wherever eight are read.
+        unsafe { avx2::dot(x.len(), |i| avx2::load_bf16(weights, i), |i| weights[i].to_f32(), x) }
+    }
+}
+
+impl Weights for Q8Block {
+    const NUMBERS: usize = 32;
+
+    fn expand(weights: &[Self], out: &mut [f32]) {
+        simd::vectorized(|| {
+            for (block, out) in weights.iter().zip(out.as_chunks_mut::<32>().0) {
+                let scale = scale(block);
+                for i in 0..32 {
+                    out[i] = f32::from(block[2 + i] as i8) * scale;
+                }
+            }
+        });
+    }
+
+    fn dot_portable(weights: &[Self], x: &[f32]) -> f32 {
+        let part = |(block, x): (&Self, &[f32; 32])| {
+            let sum: f32 = block[2..].iter().zip(x).map(|(&q, x)| f32::from(q as i8) * x).sum();
+            scale(block) * sum
+        };
+        weights.iter().zip(x.as_chunks::<32>().0).map(part).sum()
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn dot_avx2(weights: &[Self], x: &[f32]) -> f32 {
+        // SAFETY: a block has 32 integers, and for each there are as many numbers.
+        unsafe { avx2::dot_q8(weights, x) }
+    }
+}
+
+/// A block's scale, from 16 bits: their exponent is moved to its place by a product, which is exact.
+#[inline(always)]
+fn scale(block: &Q8Block) -> f32 {
+    const MOVED: f32 = f32::from_bits((127 + 112) << 23);
+    let bits = u32::from(u16::from_le_bytes([block[0], block[1]]));
+    f32::from_bits((bits & 0x8000) << 16 | (bits & 0x7fff) << 13) * MOVED
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use super::{Q8Block, scale};
+    use half::{bf16, f16};
+    use std::arch::x86_64::*;
+
+    /// Four sums of eight at a time, so that no addition waits for the one before.
+    ///
+    /// # Safety
+    /// AVX2 and FMA; `eight(i)` may be asked for wherever eight numbers of `x` begin, `one(i)` for the rest.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    pub unsafe fn dot(
+        length: usize,
+        eight: impl Fn(usize) -> __m256,
+        one: impl Fn(usize) -> f32,
+        x: &[f32],
+    ) -> f32 {
+        let mut sums = [_mm256_setzero_ps(); 4];
+        let whole = length / 32 * 32;
+        for i in (0..whole).step_by(32) {
+            for (lane, sum) in sums.iter_mut().enumerate() {
+                let i = i + 8 * lane;
+                *sum = _mm256_fmadd_ps(eight(i), load(x, i), *sum);
+            }
+        }
+        let rest: f32 = (whole..length).map(|i| one(i) * x[i]).sum();
+        total(sums) + rest
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    pub fn load(x: &[f32], i: usize) -> __m256 {
+        debug_assert!(i + 8 <= x.len());
+        // SAFETY: eight numbers from `i` on are there.
+        unsafe { _mm256_loadu_ps(x.as_ptr().add(i)) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    pub fn load_f16(x: &[f16], i: usize) -> __m256 {
+        debug_assert!(i + 8 <= x.len());
+        // SAFETY: eight numbers from `i` on are there.
+        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(x.as_ptr().add(i).cast())) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    pub fn load_bf16(x: &[bf16], i: usize) -> __m256 {
+        debug_assert!(i + 8 <= x.len());
+        // SAFETY: eight numbers from `i` on are there.
+        let half = unsafe { _mm_loadu_si128(x.as_ptr().add(i).cast()) };
+        _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(half)))
+    }
+
+    /// # Safety
+    /// AVX2 and FMA; `x` has 32 numbers for each block.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    pub unsafe fn dot_q8(blocks: &[Q8Block], x: &[f32]) -> f32 {
+        let mut sums = [_mm256_setzero_ps(); 4];
+        for (block, x) in blocks.iter().zip(x.as_chunks::<32>().0) {
+            let scale = _mm256_set1_ps(scale(block));
+            for (lane, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: 8 · lane + 8 ≤ 32 integers lie behind the two bytes of the scale.
+                let q = unsafe { _mm_loadl_epi64(block.as_ptr().add(2 + 8 * lane).cast()) };
+                let q = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q));
+                *sum = _mm256_fmadd_ps(_mm256_mul_ps(q, scale), load(x, 8 * lane), *sum);
+            }
+        }
+        total(sums)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn total(sums: [__m256; 4]) -> f32 {
+        let sum = _mm256_add_ps(_mm256_add_ps(sums[0], sums[1]), _mm256_add_ps(sums[2], sums[3]));
+        let mut lanes = [0f32; 8];
+        // SAFETY: there is room for eight.
+        unsafe { _mm256_storeu_ps(lanes.as_mut_ptr(), sum) };
+        ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) + ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::random;
+    use super::*;
+    use candle_core::quantized::{GgmlDType, QTensor};
+
+    fn numbers(n: usize, seed: u64) -> Vec<f32> {
+        random(&[n], seed).to_vec1().unwrap()
+    }
+
+    /// Both kernels against the sum in f64 of the expanded weights.
+    fn check<W: Weights>(weights: &[W], x: &[f32]) {
+        let mut plain = vec![0f32; x.len()];
+        W::expand(weights, &mut plain);
+        let want: f64 = plain.iter().zip(x).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum();
+        let size: f64 = plain.iter().zip(x).map(|(w, x)| f64::from((w * x).abs())).sum();
+        for got in [dot(weights, x), W::dot_portable(weights, x)] {
+            assert!(
+                (f64::from(got) - want).abs() <= 1e-6 * (size + 1e-9),
+                "{got} is not {want}, of {}",
+                x.len()
+            );
+        }
+    }
+
+    #[test]
+    fn every_kind_of_weights_gives_the_product_of_the_expanded_ones() {
+        for n in [0, 1, 7, 8, 31, 32, 33, 64, 100, 768, 1000] {
+            let (w, x) = (numbers(n, 1), numbers(n, 2));
+            check(&w, &x);
+            check(&w.iter().map(|&w| f16::from_f32(w)).collect::<Vec<_>>(), &x);
+            check(&w.iter().map(|&w| bf16::from_f32(w)).collect::<Vec<_>>(), &x);
+        }
+        for n in [32, 64, 768] {
+            let w = QTensor::quantize(&random(&[n], 1), GgmlDType::Q8_0).unwrap();
+            let bytes = w.data().unwrap().into_owned();
+            check::<Q8Block>(bytes.as_chunks().0, &numbers(n, 2));
+            let mut ours = vec![0f32; n];
+            Q8Block::expand(bytes.as_chunks().0, &mut ours);
+            let theirs = w.dequantize(&candle_core::Device::Cpu).unwrap().to_vec1::<f32>().unwrap();
+            assert_eq!(ours, theirs);
+        }
+    }
+
+    #[test]
+    fn scales_of_16_bits_are_what_the_library_says() {
+        for bits in 0..=u16::MAX {
+            let half = f16::from_bits(bits);
+            if half.is_finite() {
+                let mut block = [0; 34];
+                block[..2].copy_from_slice(&bits.to_le_bytes());
+                assert_eq!(scale(&block), half.to_f32());
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "rows of one length")]
+    fn rows_of_unequal_lengths_are_a_mistake() {
+        dot(&[1.0f32, 2.0], &[1.0]);
+    }
+}
