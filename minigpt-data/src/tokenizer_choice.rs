@@ -16,7 +16,7 @@ pub const SEP: &str = "<sep>";
 const QA_SPECIALS: [&str; 3] = [PAD, UNK, SEP];
 
 /// A tokenizer by name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum TokenizerChoice {
     /// One token a character, the vocabulary made from the data.
     Char,
@@ -26,6 +26,8 @@ pub enum TokenizerChoice {
     Gpt2,
     /// A vocabulary file, a `tokenizer.json`, or a folder that has one.
     File(PathBuf),
+    /// One that is there already.
+    Ready(Tokenizer),
 }
 
 impl FromStr for TokenizerChoice {
@@ -48,6 +50,7 @@ impl TokenizerChoice {
             TokenizerChoice::Char | TokenizerChoice::Bpe(_) => None,
             TokenizerChoice::Gpt2 => Some(Tokenizer::gpt2()),
             TokenizerChoice::File(path) => Some(Tokenizer::open(path)?),
+            TokenizerChoice::Ready(tokenizer) => Some(tokenizer.clone()),
         })
     }
 
@@ -118,15 +121,17 @@ impl Builder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn names_are_understood_and_everything_else_is_a_path() {
         let choice = |name: &str| name.parse::<TokenizerChoice>().unwrap();
-        assert_eq!(choice("char"), TokenizerChoice::Char);
-        assert_eq!(choice("gpt2"), TokenizerChoice::Gpt2);
-        assert_eq!(choice("bpe:700"), TokenizerChoice::Bpe(700));
-        assert_eq!(choice("bpe:x"), TokenizerChoice::File("bpe:x".into()));
-        assert_eq!(choice("a/b.json"), TokenizerChoice::File("a/b.json".into()));
+        assert!(matches!(choice("char"), TokenizerChoice::Char));
+        assert!(matches!(choice("gpt2"), TokenizerChoice::Gpt2));
+        assert!(matches!(choice("bpe:700"), TokenizerChoice::Bpe(700)));
+        for path in ["bpe:x", "a/b.json"] {
+            assert!(matches!(choice(path), TokenizerChoice::File(file) if file == Path::new(path)));
+        }
     }
 
     #[test]

@@ -62,6 +62,11 @@ impl OnDisk {
         Ok(found)
     }
 
+    /// The tokenizer that lies with the model, if there is one.
+    pub fn own_tokenizer(&self) -> Result<Option<Tokenizer>> {
+        Ok(self.tokenizer(None, self.model()?.config())?.map(|(tokenizer, _)| tokenizer))
+    }
+
     /// The tokenizer in a folder or a GGUF file, the vocabulary beside a checkpoint, or GPT-2's if the number of tokens is
     /// its.
     fn beside(&self, config: &Config) -> Result<Option<(Tokenizer, String)>> {

@@ -155,3 +155,20 @@ fn gguf_files_that_are_damaged_or_of_other_models_are_refused_in_words() {
     assert!(import(&other).contains("architecture \"lama\""));
     assert!(!out.exists());
 }
+
+#[test]
+fn a_gguf_file_can_be_judged_and_trained_further() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, data, run) =
+        (file("gguf/q8_0.gguf"), folder.path().join("text.txt"), folder.path().join("run"));
+    fs::write(&data, "the cat sat on the mat\n".repeat(200)).unwrap();
+    let judged = answer(&["eval", "--model", text(&model), "--data", text(&data), "--json"]);
+    assert!(judged["loss"].as_f64().unwrap() > 1.0);
+    let config = folder.path().join("config.toml");
+    let settings = format!("[data]\npath = {:?}\n[train]\nmax_iters = 3\nbatch_size = 2\n", text(&data));
+    fs::write(&config, settings).unwrap();
+    let train = ["train", "--config", text(&config), "--from", text(&model), "--out", text(&run), "--quiet"];
+    let output = minigpt(&train);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(run.join("last/model.safetensors").exists());
+}

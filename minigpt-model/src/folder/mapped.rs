@@ -12,14 +12,15 @@ pub struct Mapped(Mmap);
 
 impl Mapped {
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|e| io(path, e))?;
-        let metadata = file.metadata().map_err(|e| io(path, e))?;
+        // Asked before it is opened: opening a pipe waits for somebody to write into it.
+        let metadata = std::fs::metadata(path).map_err(|e| io(path, e))?;
         if !metadata.is_file() {
             return Err(problem(path, "is not a file"));
         }
         if metadata.len() == 0 {
             return Err(problem(path, "is empty"));
         }
+        let file = File::open(path).map_err(|e| io(path, e))?;
         // SAFETY: the bytes are only read, and only as plain numbers. Another program that changed the file meanwhile
         // could change those numbers, and one that cut it short could end this process: model files are replaced by
         // renaming, never rewritten in place, by this program as by others.

@@ -31,9 +31,12 @@ pub fn load(path: &Path, device: &Device) -> Result<Gpt> {
     ModelFiles::open(path)?.model()?.load(device)
 }
 
-/// Reads only the configuration of a model folder.
-pub fn load_config(folder: &Path) -> Result<Config> {
-    Ok(model_files::read_config(&folder.join("config.json"))?.0)
+/// Reads only the configuration of a model folder, or of a file.
+pub fn load_config(path: &Path) -> Result<Config> {
+    match path.is_file() {
+        true => Ok(ModelFiles::open(path)?.model()?.config().clone()),
+        false => Ok(model_files::read_config(&path.join("config.json"))?.0),
+    }
 }
 
 fn problem(path: &Path, message: impl Into<String>) -> Error {

@@ -145,7 +145,7 @@ fn open(args: &EvalArgs, model: &ModelFolder, loss_on: LossOn, max_length: usize
             KindName::Text => Kind::Text,
             KindName::Qa => Kind::Qa,
         }),
-        tokenizer: model.tokenizer.is_some().then(|| TokenizerChoice::File(model.path.clone())),
+        tokenizer: model.tokenizer.clone().map(TokenizerChoice::Ready),
         val_fraction,
         seed: args.seed,
         limit: args.limit,

@@ -7,6 +7,7 @@ mod train;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use minigpt::OnDisk;
 use minigpt_tokenizer::Tokenizer;
 use std::path::{Path, PathBuf};
 
@@ -50,6 +51,10 @@ struct Choice {
 impl Choice {
     fn open(&self) -> Result<Tokenizer> {
         match &self.model {
+            Some(model) if model.is_file() => {
+                let found = OnDisk::open(model)?.own_tokenizer()?;
+                found.with_context(|| format!("{} holds no tokenizer", model.display()))
+            }
             Some(model) => open(model).context("the model's tokenizer could not be opened"),
             None if self.tokenizer.as_os_str() == "gpt2" => Ok(Tokenizer::gpt2()),
             None => open(&self.tokenizer),

@@ -6,11 +6,12 @@ use crate::table::counted;
 use anyhow::{Context, Result, ensure};
 use minigpt_data::{Corpus, CorpusOptions, CorpusParts, Padding, QaOptions, TokenizerChoice};
 use minigpt_model::Config;
+use minigpt_tokenizer::Tokenizer;
 use minigpt_train::TrainingData;
 use std::path::Path;
 
-/// Opens the data of a configuration; a model that is trained further brings its tokenizer, in a folder.
-pub fn open(config: &RunConfig, tokenizer: Option<&Path>, block_size: usize) -> Result<TrainingData> {
+/// Opens the data of a configuration; a model that is trained further brings its tokenizer.
+pub fn open(config: &RunConfig, tokenizer: Option<Tokenizer>, block_size: usize) -> Result<TrainingData> {
     let data = &config.data;
     ensure!(
         (0.0..1.0).contains(&data.val_fraction),
@@ -18,7 +19,7 @@ pub fn open(config: &RunConfig, tokenizer: Option<&Path>, block_size: usize) -> 
         data.val_fraction
     );
     let choice = match (tokenizer, &data.tokenizer) {
-        (Some(folder), _) => Some(TokenizerChoice::File(folder.to_owned())),
+        (Some(tokenizer), _) => Some(TokenizerChoice::Ready(tokenizer)),
         (None, Some(name)) => Some(name.parse().unwrap_or(TokenizerChoice::Char)),
         (None, None) => None,
     };

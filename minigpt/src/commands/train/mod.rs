@@ -9,6 +9,7 @@ use crate::run_config::RunConfig;
 use crate::table::{Table, bytes, count};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use minigpt::OnDisk;
 use minigpt_data::Kind;
 use minigpt_model::plan::Plan;
 use minigpt_model::{Config, Device, Gpt, folder};
@@ -104,7 +105,10 @@ pub fn start(mut config: RunConfig, changes: &[String], place: Place, device: &D
     let last = out.join("last");
     ensure!(!resume || checkpoint::exists(&last), "{}: there is no run to resume", out.display());
     let base = if resume { Some(last.as_path()) } else { from };
-    let tokenizer = base.filter(|base| holds_tokenizer(base));
+    let tokenizer = match base {
+        Some(base) => OnDisk::open(base)?.own_tokenizer()?,
+        None => None,
+    };
     let data = data::open(&config, tokenizer, block_size(&config, base)?)?;
     config.model = shape(&config, &data, base, changes)?;
     check_memory(&config)?;
@@ -117,10 +121,6 @@ pub fn start(mut config: RunConfig, changes: &[String], place: Place, device: &D
         false => Trainer::new(model(&config, from, device)?, data, config.train.clone(), run)?,
     };
     Ok(Run { trainer, config, tokenizer })
-}
-
-fn holds_tokenizer(folder: &Path) -> bool {
-    ["tokenizer.json", "vocab.json"].iter().any(|name| folder.join(name).exists())
 }
 
 fn block_size(config: &RunConfig, base: Option<&Path>) -> Result<usize> {
