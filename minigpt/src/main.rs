@@ -1,5 +1,6 @@
 //! The command line: parse, run, and turn errors into a message and an exit code.
 
+mod allocator;
 mod commands;
 mod cpu;
 mod device;
@@ -15,9 +16,6 @@ mod threads;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Train, understand and use a GPT on your own machine.
 #[derive(Parser)]
@@ -56,6 +54,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    allocator::keep_memory();
     match cpu::missing() {
         None => run(),
         Some(feature) => refuse(feature),

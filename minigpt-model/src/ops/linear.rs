@@ -1,5 +1,6 @@
 //! The product of a layer with its weight and, if it has one, its bias: `x · W + b`.
 
+use super::few_rows::{FEW, times, times_turned};
 use super::matrix::{Matrix, new_product};
 use super::{floats, fused, simd, with_floats};
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor};
@@ -63,7 +64,12 @@ impl Linear {
         if weight.rows != width {
             candle_core::bail!("a layer for rows of {} got rows of {width}", weight.rows);
         }
-        let mut y = new_product(Matrix::new(floats(x, x_layout)?, rows, width, width), weight);
+        let x = floats(x, x_layout)?;
+        let mut y = match (1..=FEW).contains(&rows) && width > 0 {
+            true if self.stored == Stored::InOut => times(x, width, weight.data, weight.columns),
+            true => times_turned(x, width, weight.data, weight.columns),
+            false => new_product(Matrix::new(x, rows, width, width), weight),
+        };
         if let Some(bias) = bias {
             simd::vectorized(|| {
                 for row in y.chunks_mut(bias.len().max(1)) {

@@ -9,6 +9,7 @@ mod attention;
 mod cross_entropy;
 mod dot;
 mod dropout;
+mod few_rows;
 mod layer_norm;
 mod linear;
 mod matrix;
