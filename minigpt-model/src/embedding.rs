@@ -50,7 +50,7 @@ impl Embedding {
         let (b, t) = ids.dims2()?;
         let (c, ids) = (self.width, ids.flatten_all()?);
         let x = match &self.wte {
-            Weight::Plain(table) => table.index_select(&ids, 0)?,
+            Weight::Plain(table) => ops::embedding(table, &ids)?,
             Weight::Packed(table) => table.rows(&ids.to_vec1()?)?,
         };
         let x = x.reshape((b, t, c))?;

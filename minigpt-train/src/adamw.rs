@@ -1,11 +1,9 @@
 //! AdamW: each number moves by its smoothed gradient over the root of its smoothed square, and decays a little by
 //! itself. Matrices decay; norms and biases don't.
 
-use candle_core::{CpuStorage, DType, InplaceOp2, InplaceOp3, Layout, Result, Tensor, Var};
+use crate::flat::{self, TASK};
+use candle_core::{DType, Result, Tensor, Var};
 use rayon::prelude::*;
-
-/// Numbers that make a piece of work for a thread.
-const TASK: usize = 1 << 14;
 
 /// What one step does to each number:
 /// `m = β₁m + (1−β₁)g`, `v = β₂v + (1−β₂)g²`, `p = keep·p − rate · m / (√v / √correction₂ + ε)`.
@@ -48,78 +46,33 @@ impl Update {
         old_v.slice_set(&v, 0, 0)
     }
 
+    /// All in one pass over the four.
     fn apply_fused(&self, parameter: &Var, m: &Tensor, v: &Tensor, gradient: &Tensor) -> Result<()> {
+        flat::read(gradient, |g| {
+            flat::change(parameter, |p| {
+                flat::change(m, |m| {
+                    flat::change(v, |v| {
+                        let moments = m.par_chunks_mut(TASK).zip(v.par_chunks_mut(TASK));
+                        let numbers = p.par_chunks_mut(TASK).zip(g.par_chunks(TASK));
+                        numbers.zip(moments).for_each(|((p, g), (m, v))| self.apply_piece(p, m, v, g));
+                        Ok(())
+                    })
+                })
+            })
+        })
+    }
+
+    fn apply_piece(&self, p: &mut [f32], m: &mut [f32], v: &mut [f32], g: &[f32]) {
         let (scale, beta1, beta2) = (self.scale as f32, self.beta1 as f32, self.beta2 as f32);
         let (fresh1, fresh2) = ((1.0 - self.beta1) as f32, (1.0 - self.beta2) as f32);
-        m.inplace_op2(gradient, &Each2(|m: &mut f32, g: f32| *m = beta1 * *m + fresh1 * (g * scale)))?;
-        let square = |v: &mut f32, g: f32| *v = beta2 * *v + fresh2 * (g * scale) * (g * scale);
-        v.inplace_op2(gradient, &Each2(square))?;
         let (eps, rate, keep) = (self.eps as f32, self.rate as f32, self.keep as f32);
         let unbias = (1.0 / self.root_correction2) as f32;
-        let turn = |p: &mut f32, m: f32, v: f32| *p = keep * *p - rate * m / (v.sqrt() * unbias + eps);
-        parameter.inplace_op3(m, v, &Each3(turn))
-    }
-}
-
-/// Changes each number of one tensor by that of another.
-struct Each2<F>(F);
-
-/// Changes each number of one tensor by those of two others.
-struct Each3<F>(F);
-
-fn floats<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
-    match layout.contiguous_offsets() {
-        Some((start, end)) => Ok(&storage.as_slice::<f32>()?[start..end]),
-        None => candle_core::bail!("the optimiser needs contiguous tensors"),
-    }
-}
-
-fn floats_mut<'a>(storage: &'a mut CpuStorage, layout: &Layout) -> Result<&'a mut [f32]> {
-    match (storage, layout.contiguous_offsets()) {
-        (CpuStorage::F32(data), Some((start, end))) => Ok(&mut data[start..end]),
-        _ => candle_core::bail!("the optimiser needs contiguous f32 tensors"),
-    }
-}
-
-impl<F: Fn(&mut f32, f32) + Sync> InplaceOp2 for Each2<F> {
-    fn name(&self) -> &'static str {
-        "adamw-moment"
-    }
-
-    fn cpu_fwd(
-        &self,
-        x: &mut CpuStorage,
-        x_layout: &Layout,
-        y: &CpuStorage,
-        y_layout: &Layout,
-    ) -> Result<()> {
-        let (x, y) = (floats_mut(x, x_layout)?, floats(y, y_layout)?);
-        x.par_chunks_mut(TASK).zip(y.par_chunks(TASK)).for_each(|(x, y)| {
-            x.iter_mut().zip(y).for_each(|(x, &y)| self.0(x, y));
-        });
-        Ok(())
-    }
-}
-
-impl<F: Fn(&mut f32, f32, f32) + Sync> InplaceOp3 for Each3<F> {
-    fn name(&self) -> &'static str {
-        "adamw-move"
-    }
-
-    fn cpu_fwd(
-        &self,
-        x: &mut CpuStorage,
-        x_layout: &Layout,
-        y: &CpuStorage,
-        y_layout: &Layout,
-        z: &CpuStorage,
-        z_layout: &Layout,
-    ) -> Result<()> {
-        let (x, y, z) = (floats_mut(x, x_layout)?, floats(y, y_layout)?, floats(z, z_layout)?);
-        x.par_chunks_mut(TASK).zip(y.par_chunks(TASK)).zip(z.par_chunks(TASK)).for_each(|((x, y), z)| {
-            x.iter_mut().zip(y).zip(z).for_each(|((x, &y), &z)| self.0(x, y, z));
-        });
-        Ok(())
+        for (((p, m), v), g) in p.iter_mut().zip(m).zip(v).zip(g) {
+            let g = g * scale;
+            *m = beta1 * *m + fresh1 * g;
+            *v = beta2 * *v + fresh2 * g * g;
+            *p = keep * *p - rate * *m / (v.sqrt() * unbias + eps);
+        }
     }
 }
 

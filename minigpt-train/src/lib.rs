@@ -8,6 +8,7 @@ pub mod checkpoint;
 mod config;
 mod error;
 mod evaluate;
+mod flat;
 mod gradients;
 mod muon;
 mod optimizer;

@@ -16,8 +16,8 @@ pub fn times(x: &[f32], k: usize, weight: &[f32], n: usize) -> Vec<f32> {
     let m = x.len() / k.max(1);
     check(x, m, k, weight, n);
     // A task makes some columns of the result, beside each other in every row of the weight.
-    let columns = (n.div_ceil(rayon::current_num_threads()).next_multiple_of(32))
-        .clamp((TASK / k.max(1)).max(32), 1024);
+    let share = n.div_ceil(rayon::current_num_threads()).next_multiple_of(32);
+    let columns = share.min(1024).max(TASK / k);
     let mut y = vec![0f32; m * n];
     let mut tiles: Vec<Vec<f32>> = (0..n)
         .into_par_iter()

@@ -1,8 +1,8 @@
 //! The product of a layer with its weight and, if it has one, its bias: `x · W + b`.
 
 use super::few_rows::{FEW, times, times_turned};
-use super::matrix::{Matrix, new_product};
-use super::{floats, fused, simd, with_floats};
+use super::matrix::{Matrix, add_product, new_product};
+use super::{floats, fused, simd, sink, with_floats};
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor};
 
 /// How a weight is stored.
@@ -80,20 +80,31 @@ impl Linear {
         Ok((CpuStorage::F32(y), Shape::from((rows, weight.columns))))
     }
 
-    /// dx = dy · Wᵀ, and dW = xᵀ · dy in the shape in which W is stored.
-    fn backward(&self, x: &Tensor, weight: &Tensor, dy: &Tensor) -> Result<(Tensor, Tensor)> {
+    /// dx = dy · Wᵀ, and dW = xᵀ · dy in the shape in which W is stored, unless somebody collects it.
+    fn backward(&self, x: &Tensor, weight: &Tensor, dy: &Tensor) -> Result<(Tensor, Option<Tensor>)> {
         let (rows, width) = x.dims2()?;
         let (shape, out) = (weight.dims2()?, dy.dim(1)?);
-        let (dx, dw) = with_floats([x, weight, dy], |[x, weight, dy]| {
+        let (dx, dw) = with_floats([x, weight, dy], |[x, w, dy]| {
             let (x, dy) = (Matrix::new(x, rows, width, width), Matrix::new(dy, rows, out, out));
-            let dx = new_product(dy, self.weight(weight, shape).t());
-            let dw = match self.stored {
-                Stored::InOut => new_product(x.t(), dy),
-                Stored::OutIn => new_product(dy.t(), x),
+            let (left, right) = match self.stored {
+                Stored::InOut => (x.t(), dy),
+                Stored::OutIn => (dy.t(), x),
             };
-            Ok((dx, dw))
+            let dx = new_product(dy, self.weight(w, shape).t());
+            if !sink::is_open(weight) {
+                return Ok((dx, Some(new_product(left, right))));
+            }
+            sink::pour(weight, |before| match before {
+                None => new_product(left, right),
+                Some(mut sum) => {
+                    add_product(&mut sum, left, right);
+                    sum
+                }
+            });
+            Ok((dx, None))
         })?;
-        Ok((Tensor::from_vec(dx, (rows, width), x.device())?, Tensor::from_vec(dw, shape, x.device())?))
+        let dw = dw.map(|dw| Tensor::from_vec(dw, shape, x.device())).transpose()?;
+        Ok((Tensor::from_vec(dx, (rows, width), x.device())?, dw))
     }
 }
 
@@ -124,7 +135,7 @@ impl CustomOp3 for Linear {
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         let (dx, dw) = self.backward(x, weight, dy)?;
         let db = with_floats([dy], |[dy]| Ok(column_sums(dy, bias.elem_count())))?;
-        Ok((Some(dx), Some(dw), Some(Tensor::from_vec(db, bias.shape(), x.device())?)))
+        Ok((Some(dx), dw, Some(Tensor::from_vec(db, bias.shape(), x.device())?)))
     }
 }
 
@@ -151,7 +162,7 @@ impl CustomOp2 for Linear {
         dy: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>)> {
         let (dx, dw) = self.backward(x, weight, dy)?;
-        Ok((Some(dx), Some(dw)))
+        Ok((Some(dx), dw))
     }
 }
 
@@ -210,6 +221,24 @@ mod tests {
     fn gradients_equal_finite_differences() {
         for stored in [Stored::InOut, Stored::OutIn] {
             assert_gradients(&inputs(5, 7, 6, stored, 3), |t| linear(&t[0], &t[1], stored, t.get(2)));
+        }
+    }
+
+    #[test]
+    fn collected_gradients_are_those_of_candle() {
+        for stored in [Stored::InOut, Stored::OutIn] {
+            let [x, weight, _] = inputs(5, 7, 6, stored, 3);
+            let weight = candle_core::Var::from_tensor(&weight).unwrap();
+            // Used twice, so that the second gradient is added to the first.
+            let y = |x: &Tensor| linear(x, &weight, stored, None).unwrap().sqr().unwrap().sum_all().unwrap();
+            let loss = (y(&x) + y(&(&x * 2.0).unwrap())).unwrap();
+            let want = loss.backward().unwrap().remove(&weight).unwrap();
+            let (store, mut sink) = super::super::collect(|| loss.backward().unwrap());
+            let got = sink.remove(&weight).unwrap();
+            assert!(store.get(&weight).is_none() && sink.remove(&weight).is_none());
+            for (got, want) in got.iter().zip(want.flatten_all().unwrap().to_vec1::<f32>().unwrap()) {
+                assert!((got - want).abs() <= 1e-4 * (1.0 + want.abs()));
+            }
         }
     }
 

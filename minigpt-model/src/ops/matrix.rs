@@ -48,18 +48,30 @@ pub fn product(dst: &mut [f32], add: bool, scale: f32, a: Matrix, b: Matrix) {
 
 /// `a · b` in a new buffer, on the threads of the current pool.
 pub fn new_product(a: Matrix, b: Matrix) -> Vec<f32> {
-    /// Multiply-adds that are worth waking another thread for.
-    const WORTH_A_THREAD: usize = 1 << 18;
     let (m, n) = check(a, b);
-    let threads = rayon::current_num_threads().min(m * n * a.columns / WORTH_A_THREAD);
-    let parallelism = if threads > 1 { Parallelism::Rayon(threads) } else { Parallelism::None };
     let mut dst = Vec::with_capacity(m * n);
     // SAFETY: as above; `dst` has room for m·n elements, all of which the product writes without reading them.
     unsafe {
-        multiply(dst.as_mut_ptr(), false, 1.0, a, b, parallelism);
+        multiply(dst.as_mut_ptr(), false, 1.0, a, b, parallelism(a, b));
         dst.set_len(m * n);
     }
     dst
+}
+
+/// `dst += a · b` on the threads of the current pool.
+pub fn add_product(dst: &mut [f32], a: Matrix, b: Matrix) {
+    let (m, n) = check(a, b);
+    assert_eq!(dst.len(), m * n, "the size of a product");
+    // SAFETY: as above.
+    unsafe { multiply(dst.as_mut_ptr(), true, 1.0, a, b, parallelism(a, b)) }
+}
+
+/// As many threads as a product is worth.
+fn parallelism(a: Matrix, b: Matrix) -> Parallelism {
+    /// Multiply-adds that are worth waking another thread for.
+    const WORTH_A_THREAD: usize = 1 << 18;
+    let threads = rayon::current_num_threads().min(a.rows * b.columns * a.columns / WORTH_A_THREAD);
+    if threads > 1 { Parallelism::Rayon(threads) } else { Parallelism::None }
 }
 
 /// The size of the product of two matrices that lie inside their buffers.
@@ -124,6 +136,9 @@ mod tests {
         product(&mut dst, false, 1.0, a, b);
         assert_eq!(dst, [0.0; 4]);
         assert_eq!(new_product(a, b), [0.0; 4]);
+        let mut dst = [7.0; 4];
+        add_product(&mut dst, a, b);
+        assert_eq!(dst, [7.0; 4]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod attention;
 mod cross_entropy;
 mod dot;
 mod dropout;
+mod embedding;
 mod few_rows;
 mod layer_norm;
 mod linear;
@@ -16,6 +17,7 @@ mod matrix;
 mod packed;
 mod rope;
 mod simd;
+mod sink;
 #[cfg(test)]
 mod testing;
 
@@ -23,11 +25,13 @@ pub use activation::{activation, activation_composed};
 pub use attention::{Visible, attention, attention_composed, self_attention, split_heads};
 pub use cross_entropy::{IGNORE, cross_entropy, cross_entropy_composed};
 pub use dropout::{Dropout, dropout, dropout_composed, place};
+pub use embedding::{embedding, embedding_composed};
 pub use layer_norm::{layer_norm, layer_norm_composed};
 pub use linear::{Stored, linear, linear_composed};
 pub use matrix::{Matrix, product};
 pub use packed::{Packed, packed_linear, packed_linear_composed};
 pub use rope::{rope, rope_composed};
+pub use sink::{Sink, collect};
 
 use candle_core::{CpuStorage, DType, Layout, Result, Storage, Tensor};
 

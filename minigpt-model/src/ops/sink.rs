@@ -1,0 +1,44 @@
+//! Where the gradients of weights go while a loss is taken back. candle adds every gradient to zeros that it makes first,
+//! which for large weights is a good part of a step; here each goes into one buffer, and what comes later is added to it
+//! by the product that makes it.
+
+use candle_core::{Tensor, TensorId};
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+/// Gradients of variables.
+#[derive(Debug, Default)]
+pub struct Sink(HashMap<TensorId, Vec<f32>>);
+
+thread_local! {
+    static OPEN: RefCell<Option<Sink>> = const { RefCell::new(None) };
+}
+
+impl Sink {
+    /// The gradient of a variable, which is then no longer there.
+    pub fn remove(&mut self, variable: &Tensor) -> Option<Vec<f32>> {
+        self.0.remove(&variable.id())
+    }
+}
+
+/// Takes a loss back (that is what `backward` does, on this thread), and collects the gradients of the weights of fused
+/// operations. They are then missing in what candle collects.
+pub fn collect<R>(backward: impl FnOnce() -> R) -> (R, Sink) {
+    let outer = OPEN.replace(Some(Sink::default()));
+    let result = backward();
+    let sink = OPEN.replace(outer).unwrap_or_default();
+    (result, sink)
+}
+
+/// Whether somebody collects the gradient of this weight.
+pub(super) fn is_open(weight: &Tensor) -> bool {
+    weight.is_variable() && OPEN.with_borrow(Option::is_some)
+}
+
+/// Gives `add` the gradient that a weight has so far, or `None` for the first; it returns the new one.
+pub(super) fn pour(weight: &Tensor, add: impl FnOnce(Option<Vec<f32>>) -> Vec<f32>) {
+    // Taken out meanwhile: what computes must not find the sink borrowed.
+    let before = OPEN.with_borrow_mut(|sink| sink.as_mut().and_then(|sink| sink.remove(weight)));
+    let after = add(before);
+    OPEN.with_borrow_mut(|sink| sink.as_mut().map(|sink| sink.0.insert(weight.id(), after)));
+}

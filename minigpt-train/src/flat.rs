@@ -1,0 +1,99 @@
+//! Tensors on the CPU as the flat memory that they are: read and changed in place, by all threads.
+
+use candle_core::{CpuStorage, DType, InplaceOp1, Layout, Result, Storage, Tensor};
+use rayon::prelude::*;
+use std::cell::RefCell;
+
+/// Numbers that make a piece of work for a thread.
+pub const TASK: usize = 1 << 14;
+
+/// Whether a tensor is memory that can be changed in place.
+pub fn is_flat(x: &Tensor) -> bool {
+    x.device().is_cpu() && x.dtype() == DType::F32 && x.is_contiguous()
+}
+
+/// Gives `f` the numbers of a flat tensor.
+pub fn read<R>(x: &Tensor, f: impl FnOnce(&[f32]) -> Result<R>) -> Result<R> {
+    let (storage, layout) = x.storage_and_layout();
+    match (&*storage, layout.contiguous_offsets()) {
+        (Storage::Cpu(CpuStorage::F32(data)), Some((start, end))) => f(&data[start..end]),
+        _ => candle_core::bail!("numbers that do not lie flat in memory"),
+    }
+}
+
+/// Gives `f` the numbers of a flat tensor to change. Other tensors may be read or changed meanwhile, but not this one.
+pub fn change<R>(x: &Tensor, f: impl FnOnce(&mut [f32]) -> Result<R>) -> Result<R> {
+    let change = Change { f: RefCell::new(Some(f)), result: RefCell::new(None) };
+    x.inplace_op1(&change)?;
+    change.result.into_inner().unwrap_or_else(|| candle_core::bail!("numbers that were not changed"))
+}
+
+/// Adds the numbers of one flat tensor to those of another.
+pub fn add(sum: &Tensor, more: &Tensor) -> Result<()> {
+    change(sum, |sum| {
+        read(more, |more| {
+            sum.par_chunks_mut(TASK).zip(more.par_chunks(TASK)).for_each(|(sum, more)| {
+                sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+            });
+            Ok(())
+        })
+    })
+}
+
+/// The sum of the squares of a flat tensor's numbers, always in the same order.
+pub fn sum_of_squares(x: &Tensor) -> Result<f64> {
+    // Sixteen sums beside each other, over pieces so short that small numbers are not lost beside large ones.
+    let piece = |x: &[f32]| {
+        let mut sums = [0f32; 16];
+        let (whole, rest) = x.as_chunks::<16>();
+        for x in whole {
+            sums.iter_mut().zip(x).for_each(|(sum, x)| *sum += x * x);
+        }
+        let rest: f64 = rest.iter().map(|&x| f64::from(x * x)).sum();
+        sums.iter().map(|&sum| f64::from(sum)).sum::<f64>() + rest
+    };
+    read(x, |x| {
+        let parts: Vec<f64> = x.par_chunks(TASK).map(|x| x.chunks(1 << 12).map(piece).sum()).collect();
+        Ok(parts.iter().sum())
+    })
+}
+
+struct Change<F, R> {
+    f: RefCell<Option<F>>,
+    result: RefCell<Option<Result<R>>>,
+}
+
+impl<F: FnOnce(&mut [f32]) -> Result<R>, R> InplaceOp1 for Change<F, R> {
+    fn name(&self) -> &'static str {
+        "change"
+    }
+
+    fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> Result<()> {
+        match (storage, layout.contiguous_offsets(), self.f.take()) {
+            (CpuStorage::F32(data), Some((start, end)), Some(f)) => {
+                self.result.replace(Some(f(&mut data[start..end])));
+                Ok(())
+            }
+            _ => candle_core::bail!("numbers that do not lie flat in memory"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candle_core::Device;
+
+    #[test]
+    fn numbers_are_changed_added_and_squared_in_place() {
+        let numbers: Vec<f32> = (0..40_000).map(|i| (i % 7) as f32).collect();
+        let x = Tensor::from_vec(numbers.clone(), (200, 200), &Device::Cpu).unwrap();
+        let want: f64 = numbers.iter().map(|&x| f64::from(x * x)).sum();
+        assert_eq!(sum_of_squares(&x).unwrap(), want);
+        add(&x, &x.copy().unwrap()).unwrap();
+        assert_eq!(read(&x, |x| Ok(x[8])).unwrap(), 2.0);
+        assert_eq!(change(&x, |x| Ok(std::mem::replace(&mut x[8], 5.0))).unwrap(), 2.0);
+        assert_eq!(read(&x, |x| Ok(x[8])).unwrap(), 5.0);
+        assert!(!is_flat(&x.t().unwrap()) && read(&x.t().unwrap(), |_| Ok(())).is_err());
+    }
+}
