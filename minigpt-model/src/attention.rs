@@ -48,7 +48,7 @@ impl SelfAttention {
         }
         let dropout = context.dropout(layer, 0, self.dropout);
         let y = self.mix(&qkv, layer, dropout, context)?; // (B, T, H, D)
-        self.c_proj.forward(&y.reshape((b, t, c))?)
+        self.c_proj.forward(&ops::reshape(&y, (b, t, c))?)
     }
 
     /// Attention with the cache when there is one, and with the weights kept when somebody traces them.

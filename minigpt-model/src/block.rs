@@ -75,14 +75,14 @@ impl Block {
         let mlp_dropout = context.dropout(layer, 2, self.dropout);
         match self.norm_position {
             NormPosition::Pre => {
-                let x =
-                    (x + drop(self.attn.forward(&self.ln_1.forward(x)?, layer, context)?, attn_dropout)?)?;
-                &x + drop(self.mlp.forward(&self.ln_2.forward(&x)?)?, mlp_dropout)?
+                let found = drop(self.attn.forward(&self.ln_1.forward(x)?, layer, context)?, attn_dropout)?;
+                let x = ops::add(x, &found)?;
+                ops::add(&x, &drop(self.mlp.forward(&self.ln_2.forward(&x)?)?, mlp_dropout)?)
             }
             NormPosition::Post => {
-                let x = (x + drop(self.attn.forward(x, layer, context)?, attn_dropout)?)?;
+                let x = ops::add(x, &drop(self.attn.forward(x, layer, context)?, attn_dropout)?)?;
                 let x = self.ln_1.forward(&x)?;
-                self.ln_2.forward(&(&x + drop(self.mlp.forward(&x)?, mlp_dropout)?)?)
+                self.ln_2.forward(&ops::add(&x, &drop(self.mlp.forward(&x)?, mlp_dropout)?)?)
             }
         }
     }

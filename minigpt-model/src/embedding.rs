@@ -53,17 +53,14 @@ impl Embedding {
             Weight::Plain(table) => ops::embedding(table, &ids)?,
             Weight::Packed(table) => table.rows(&ids.to_vec1()?)?,
         };
-        let x = x.reshape((b, t, c))?;
+        let x = ops::reshape(&x, (b, t, c))?;
         let x = match self.scale {
-            Some(scale) => (x * scale)?,
+            Some(scale) => ops::scale(&x, scale)?,
             None => x,
         };
         let Positions::Added(table) = &self.positions else { return Ok(x) };
-        if first.iter().all(|&p| p == first[0]) {
-            return x.broadcast_add(&table.narrow(0, first[0], t)?);
-        }
         let ids = Tensor::new(ops::positions(first, t, table.dim(0)?), table.device())?;
-        x + table.index_select(&ids, 0)?.reshape((b, t, c))?
+        ops::add(&x, &ops::reshape(&ops::embedding(table, &ids)?, (b, t, c))?)
     }
 }
 

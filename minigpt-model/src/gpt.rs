@@ -201,7 +201,8 @@ impl Gpt {
     /// # Shapes
     /// - `ids`, `targets`: (B, T), u32
     pub fn loss(&self, ids: &Tensor, targets: &Tensor, pass: Pass) -> Result<Loss> {
-        let mut hidden = self.hidden(ids, pass)?.flatten(0, 1)?; // (B·T, C)
+        let hidden = self.hidden(ids, pass)?;
+        let mut hidden = ops::reshape(&hidden, (ids.elem_count(), self.config.n_embd))?; // (B·T, C)
         let mut targets = targets.flatten_all()?;
         let all = targets.to_vec1::<u32>()?;
         let counted: Vec<u32> = (0..).zip(&all).filter(|&(_, &id)| id != IGNORE).map(|(at, _)| at).collect();
@@ -209,7 +210,7 @@ impl Gpt {
         // Where much is padding or question, only the rest goes through the head.
         if 0 < tokens && 4 * tokens < 3 * all.len() {
             let counted = Tensor::from_vec(counted, tokens, self.device())?;
-            hidden = hidden.index_select(&counted, 0)?;
+            hidden = ops::embedding(&hidden, &counted)?;
             targets = targets.index_select(&counted, 0)?;
         }
         Ok(Loss { sum: ops::cross_entropy(&self.head(&hidden)?, &targets)?, tokens })

@@ -41,13 +41,13 @@ impl Linear {
 pub(crate) fn multiply(x: &Tensor, weight: &Weight, stored: Stored, bias: Option<&Tensor>) -> Result<Tensor> {
     let mut shape = x.dims().to_vec();
     let width = shape.pop().unwrap_or(1);
-    let x = x.reshape((x.elem_count() / width.max(1), width))?;
+    let x = ops::reshape(x, (x.elem_count() / width.max(1), width))?;
     let y = match weight {
         Weight::Plain(weight) => ops::linear(&x, weight, stored, bias)?,
         Weight::Packed(weight) => ops::packed_linear(&x, weight, bias)?,
     }; // (rows, out)
     shape.push(y.dim(1)?);
-    y.reshape(shape)
+    ops::reshape(&y, shape)
 }
 
 /// Layer norm with a learned scale and, if the configuration has it, a shift.

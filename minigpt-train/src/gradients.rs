@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::flat;
 use candle_core::{DType, Tensor};
-use minigpt_model::{Parameter, ops};
+use minigpt_model::{Loss, Parameter, ops};
 
 /// One gradient a parameter, in the order of the parameters.
 #[derive(Debug, Clone)]
@@ -11,18 +11,33 @@ pub struct Gradients(Vec<Tensor>);
 
 impl Gradients {
     /// The gradients of a scalar. A parameter that it does not depend on gets zeros.
-    pub fn of(loss: &Tensor, parameters: &[Parameter]) -> Result<Self> {
-        let (store, mut sink) = ops::collect(|| loss.backward());
-        let mut store = store?;
-        let gradient = |p: &Parameter| match (sink.remove(&p.tensor), store.remove(&p.tensor)) {
-            (Some(collected), None) => Tensor::from_vec(collected, p.tensor.shape(), p.tensor.device()),
-            (None, Some(gradient)) => Ok(gradient),
-            (Some(collected), Some(more)) => {
-                Tensor::from_vec(collected, p.tensor.shape(), p.tensor.device())? + more
-            }
-            (None, None) => p.tensor.zeros_like(),
+    pub fn of(scalar: &Tensor, parameters: &[Parameter]) -> Result<Self> {
+        let mut store = scalar.backward()?;
+        let gradient = |p: &Parameter| match store.remove(&p.tensor) {
+            Some(gradient) => Ok(gradient),
+            None => p.tensor.zeros_like(),
         };
         Ok(Self(parameters.iter().map(gradient).collect::<candle_core::Result<_>>()?))
+    }
+
+    /// Runs a pass of the model that these are the parameters of, and the gradients of its loss: the same as [`Self::of`]
+    /// of the loss's sum, but on the CPU without what candle's own way of keeping them costs.
+    pub fn of_pass(parameters: &[Parameter], pass: impl FnOnce() -> Result<Loss>) -> Result<(Loss, Self)> {
+        let on_cpu = |p: &Parameter| p.tensor.device().is_cpu() && p.tensor.dtype() == DType::F32;
+        if !parameters.iter().all(on_cpu) {
+            let loss = pass()?;
+            let gradients = Self::of(&loss.sum, parameters)?;
+            return Ok((loss, gradients));
+        }
+        let (loss, tape) = ops::record(pass);
+        let loss = loss?;
+        let mut collected = tape.backward(&loss.sum)?;
+        let gradient = |p: &Parameter| match collected.remove(&p.tensor) {
+            Some(gradient) => Tensor::from_vec(gradient, p.tensor.shape(), p.tensor.device()),
+            None => p.tensor.zeros_like(),
+        };
+        let gradients = parameters.iter().map(gradient).collect::<candle_core::Result<_>>()?;
+        Ok((loss, Self(gradients)))
     }
 
     /// The gradients, in the order of the parameters.

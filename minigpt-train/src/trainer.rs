@@ -262,8 +262,9 @@ impl Trainer {
                 let mut learned = Learned::default();
                 for (part, batch) in (0..).zip(batches) {
                     let key = ops::place(ops::place(key, hand), part);
-                    let loss = loss(gpt, &batch, Some(key))?;
-                    learned.add(loss.value()?, loss.tokens, Gradients::of(&loss.sum, parameters)?)?;
+                    let pass = || loss(gpt, &batch, Some(key));
+                    let (loss, gradients) = Gradients::of_pass(parameters, pass)?;
+                    learned.add(loss.value()?, loss.tokens, gradients)?;
                 }
                 Ok::<_, Error>(learned)
             };

@@ -1,5 +1,6 @@
 //! The activation of the MLP: GELU in its two forms, or ReLU.
 
+use super::tape::{apply1, contiguous};
 use super::{floats, fused, simd, with_floats};
 use crate::config::Activation;
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
@@ -16,7 +17,7 @@ const TASK: usize = 8192;
 
 /// Applies `kind` to every element, fused on the CPU.
 pub fn activation(x: &Tensor, kind: Activation) -> Result<Tensor> {
-    if fused(x) { x.contiguous()?.apply_op1(Elementwise(kind)) } else { activation_composed(x, kind) }
+    if fused(x) { apply1(&contiguous(x)?, Elementwise(kind)) } else { activation_composed(x, kind) }
 }
 
 /// The definition of [`activation`].

@@ -5,6 +5,7 @@
 //! number a query (the logarithm of the softmax's denominator) and recomputes the weights.
 
 use super::matrix::{Matrix, product};
+use super::tape::{apply1, apply3, contiguous};
 use super::{Dropout, fused, simd, with_floats};
 use candle_core::{CpuStorage, CustomOp1, CustomOp3, D, Layout, Result, Shape, Storage, Tensor};
 use rayon::prelude::*;
@@ -83,7 +84,7 @@ pub fn attention(
         return Ok(attention_composed(q, k, v, visible, dropout)?.0);
     }
     let op = Attention { n_head: q.dim(1)?, visible: visible.clone(), dropout, log_sums: OnceLock::new() };
-    q.apply_op3(k, v, op)
+    apply3(q, k, v, op)
 }
 
 /// Self-attention on the joint projection, whose columns are all queries, then all keys, then all values: the same
@@ -102,7 +103,7 @@ pub fn self_attention(
         return Ok(attention_composed(&q, &k, &v, visible, dropout)?.0);
     }
     let op = Attention { n_head, visible: visible.clone(), dropout, log_sums: OnceLock::new() };
-    qkv.contiguous()?.apply_op1(op)
+    apply1(&contiguous(qkv)?, op)
 }
 
 /// Queries, keys and values as views of the joint projection.

@@ -1,5 +1,6 @@
 //! Cross-entropy: how surprised the model is by what came next, summed over all targets that count.
 
+use super::tape::{apply1, contiguous};
 use super::{floats, fused, rows_a_task, simd, with_floats};
 use candle_core::{CpuStorage, CustomOp1, D, DType, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
@@ -20,7 +21,7 @@ pub fn cross_entropy(logits: &Tensor, targets: &Tensor) -> Result<Tensor> {
         candle_core::bail!("target {id} is outside of a vocabulary of {vocab_size}");
     }
     if fused(logits) {
-        logits.contiguous()?.apply_op1(CrossEntropy { targets: ids, log_sums: OnceLock::new() })
+        apply1(&contiguous(logits)?, CrossEntropy { targets: ids, log_sums: OnceLock::new() })
     } else {
         cross_entropy_composed(logits, targets)
     }

@@ -1,6 +1,7 @@
 //! Dropout whose mask is a function of a key and the element's place: nothing is stored between the forward and the
 //! backward pass, and a run can be repeated or resumed exactly.
 
+use super::tape::{apply1, contiguous};
 use super::{floats, fused, rows_a_task, simd, with_floats};
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
@@ -79,7 +80,7 @@ fn mix(mut z: u64) -> u64 {
 
 /// Drops elements of `x`, fused on the CPU.
 pub fn dropout(x: &Tensor, dropout: Dropout) -> Result<Tensor> {
-    if fused(x) { x.contiguous()?.apply_op1(Drop(dropout)) } else { dropout_composed(x, dropout) }
+    if fused(x) { apply1(&contiguous(x)?, Drop(dropout)) } else { dropout_composed(x, dropout) }
 }
 
 /// The definition of [`dropout`].

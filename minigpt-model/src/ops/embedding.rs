@@ -1,5 +1,6 @@
 //! Rows of a table by their numbers: where tokens become vectors.
 
+use super::tape::{apply1, contiguous};
 use super::{floats, fused, sink, with_floats};
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 
@@ -11,7 +12,7 @@ pub fn embedding(table: &Tensor, ids: &Tensor) -> Result<Tensor> {
     if !fused(table) {
         return embedding_composed(table, ids);
     }
-    table.contiguous()?.apply_op1(Rows { ids: ids.to_vec1()? })
+    apply1(&contiguous(table)?, Rows { ids: ids.to_vec1()? })
 }
 
 /// The definition of [`embedding`].

@@ -1,5 +1,6 @@
 //! Layer normalisation over the last dimension: zero mean, unit variance, then a learned scale and shift.
 
+use super::tape::{apply2, apply3, contiguous};
 use super::{floats, fused, rows_a_task, simd, with_floats};
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, D, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
@@ -16,8 +17,8 @@ pub fn layer_norm(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, eps: f64) 
     }
     let op = LayerNorm { eps: eps as f32, moments: OnceLock::new() };
     match bias {
-        Some(bias) => x.contiguous()?.apply_op3(weight, bias, op),
-        None => x.contiguous()?.apply_op2(weight, op),
+        Some(bias) => apply3(&contiguous(x)?, weight, bias, op),
+        None => apply2(&contiguous(x)?, weight, op),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::few_rows::{FEW, times, times_turned};
 use super::matrix::{Matrix, add_product, new_product};
+use super::tape::{apply2, apply3, contiguous};
 use super::{floats, fused, simd, sink, with_floats};
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor};
 
@@ -23,10 +24,10 @@ pub fn linear(x: &Tensor, weight: &Tensor, stored: Stored, bias: Option<&Tensor>
     if !(fused(x) && fused(weight)) {
         return linear_composed(x, weight, stored, bias);
     }
-    let (x, weight) = (x.contiguous()?, weight.contiguous()?);
+    let (x, weight) = (contiguous(x)?, contiguous(weight)?);
     match bias {
-        Some(bias) => x.apply_op3(&weight, bias, Linear { stored }),
-        None => x.apply_op2(&weight, Linear { stored }),
+        Some(bias) => apply3(&x, &weight, bias, Linear { stored }),
+        None => apply2(&x, &weight, Linear { stored }),
     }
 }
 
@@ -233,7 +234,7 @@ mod tests {
             let y = |x: &Tensor| linear(x, &weight, stored, None).unwrap().sqr().unwrap().sum_all().unwrap();
             let loss = (y(&x) + y(&(&x * 2.0).unwrap())).unwrap();
             let want = loss.backward().unwrap().remove(&weight).unwrap();
-            let (store, mut sink) = super::super::collect(|| loss.backward().unwrap());
+            let (store, mut sink) = sink::collect(|| loss.backward().unwrap());
             let got = sink.remove(&weight).unwrap();
             assert!(store.get(&weight).is_none() && sink.remove(&weight).is_none());
             for (got, want) in got.iter().zip(want.flatten_all().unwrap().to_vec1::<f32>().unwrap()) {

@@ -18,6 +18,7 @@ mod packed;
 mod rope;
 mod simd;
 mod sink;
+mod tape;
 #[cfg(test)]
 mod testing;
 
@@ -31,7 +32,8 @@ pub use linear::{Stored, linear, linear_composed};
 pub use matrix::{Matrix, product};
 pub use packed::{Packed, packed_linear, packed_linear_composed};
 pub use rope::{rope, rope_composed};
-pub use sink::{Sink, collect};
+pub use sink::Sink;
+pub use tape::{Tape, add, record, reshape, scale};
 
 use candle_core::{CpuStorage, DType, Layout, Result, Storage, Tensor};
 

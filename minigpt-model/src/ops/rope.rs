@@ -1,6 +1,7 @@
 //! Rotary positions: queries and keys are turned by an angle that grows with their position, so that their product
 //! depends on how far apart they are.
 
+use super::tape::{apply1, contiguous};
 use super::{floats, fused, positions, rows_a_task, with_floats};
 use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
@@ -16,7 +17,7 @@ pub fn rope(qkv: &Tensor, n_head: usize, cos: &Tensor, sin: &Tensor, first: &[us
         return rope_composed(qkv, n_head, cos, sin, first);
     }
     let op = Rope { n_head, cos: cos.clone(), sin: sin.clone(), first: first.to_vec() };
-    qkv.contiguous()?.apply_op1(op)
+    apply1(&contiguous(qkv)?, op)
 }
 
 /// The definition of [`rope`].

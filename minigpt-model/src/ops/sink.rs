@@ -2,9 +2,10 @@
 //! which for large weights is a good part of a step; here each goes into one buffer, and what comes later is added to it
 //! by the product that makes it.
 
-use candle_core::{Tensor, TensorId};
+use candle_core::{Result, Tensor, TensorId};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// Gradients of variables.
 #[derive(Debug, Default)]
@@ -15,6 +16,18 @@ thread_local! {
 }
 
 impl Sink {
+    /// Adds a gradient to what there is.
+    pub(super) fn add(&mut self, id: TensorId, gradient: &Tensor) -> Result<()> {
+        let more = gradient.flatten_all()?.to_vec1::<f32>()?;
+        match self.0.entry(id) {
+            Entry::Vacant(place) => {
+                place.insert(more);
+            }
+            Entry::Occupied(mut sum) => sum.get_mut().iter_mut().zip(more).for_each(|(sum, x)| *sum += x),
+        }
+        Ok(())
+    }
+
     /// The gradient of a variable, which is then no longer there.
     pub fn remove(&mut self, variable: &Tensor) -> Option<Vec<f32>> {
         self.0.remove(&variable.id())
@@ -23,7 +36,7 @@ impl Sink {
 
 /// Takes a loss back (that is what `backward` does, on this thread), and collects the gradients of the weights of fused
 /// operations. They are then missing in what candle collects.
-pub fn collect<R>(backward: impl FnOnce() -> R) -> (R, Sink) {
+pub(super) fn collect<R>(backward: impl FnOnce() -> R) -> (R, Sink) {
     let outer = OPEN.replace(Some(Sink::default()));
     let result = backward();
     let sink = OPEN.replace(outer).unwrap_or_default();
