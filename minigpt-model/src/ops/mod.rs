@@ -11,6 +11,7 @@ mod dropout;
 mod layer_norm;
 mod linear;
 mod matrix;
+mod probe;
 mod rope;
 mod simd;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub use dropout::{Dropout, dropout, dropout_composed, place};
 pub use layer_norm::{layer_norm, layer_norm_composed};
 pub use linear::{Stored, linear, linear_composed};
 pub use matrix::{Matrix, product};
+pub use probe::{Lanes, multiply_adds, read_all};
 pub use rope::{rope, rope_composed};
 
 use candle_core::{CpuStorage, DType, Layout, Result, Storage, Tensor};
