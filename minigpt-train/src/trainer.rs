@@ -249,8 +249,9 @@ impl Trainer {
         Ok(Report { ended, step, last, best, tokens, seconds: self.seconds(), model })
     }
 
-    /// One step: the gradients of all micro-batches, and a move along their mean over tokens.
-    fn step(&mut self, rate: f64) -> Result<Record> {
+    /// One step: the gradients of all micro-batches, and a move along their mean over tokens. Nothing is logged, judged
+    /// or saved; [`Trainer::run`] does that.
+    pub fn step(&mut self, rate: f64) -> Result<Record> {
         let begun = Instant::now();
         let mut all = Learned::default();
         for micro in 0..self.config.gradient_accumulation_steps {

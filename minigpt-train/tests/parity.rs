@@ -6,7 +6,7 @@ mod support;
 use candle_core::{Device, Var};
 use minigpt_model::{Parameter, Pass, folder};
 use minigpt_train::{Gradients, Optimizer, OptimizerConfig, OptimizerKind};
-use support::Fixture;
+use support::{Fixture, assert_close};
 
 const LEARNING_RATE: f64 = 1e-2;
 const MAX_NORM: f64 = 1.0;
@@ -18,10 +18,7 @@ fn fixtures() -> std::path::PathBuf {
 /// Gradients that were recorded are those that candle keeps.
 fn assert_same(got: &Gradients, want: &Gradients, parameters: &[Parameter]) {
     for ((got, want), parameter) in got.tensors().iter().zip(want.tensors()).zip(parameters) {
-        let largest = want.abs().unwrap().flatten_all().unwrap().max(0).unwrap().to_scalar::<f32>().unwrap();
-        let difference = (got - want).unwrap().abs().unwrap().flatten_all().unwrap().max(0).unwrap();
-        let difference = difference.to_scalar::<f32>().unwrap();
-        assert!(difference <= 1e-5 * largest.max(1e-3), "{}: {difference} of {largest}", parameter.name);
+        assert_close(&parameter.name, got, want, 1e-5, 1e-3);
     }
 }
 

@@ -6,6 +6,7 @@ mod cpu;
 mod device;
 #[cfg(test)]
 mod docs;
+mod limit;
 mod machine;
 mod output;
 mod progress;
@@ -47,6 +48,8 @@ enum Command {
     Import(commands::import::ImportArgs),
     /// Turn a model folder into what another tool reads.
     Export(commands::export::ExportArgs),
+    /// Measure how fast a model trains and writes here, beside what this machine could do.
+    Bench(commands::bench::BenchArgs),
     /// Say what a model costs: parameters, memory, arithmetic, time.
     Plan(commands::plan::PlanArgs),
     /// Draw the losses of one or several training runs.
@@ -77,6 +80,7 @@ fn run() -> ExitCode {
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Import(args) => commands::import::run(&args),
         Command::Export(args) => commands::export::run(&args),
+        Command::Bench(args) => commands::bench::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Plot(args) => commands::plot::run(&args),
     };

@@ -1,5 +1,6 @@
 //! One subcommand a file: its arguments, and what it does with them.
 
+pub mod bench;
 pub mod chat;
 pub mod data;
 pub mod demo;

@@ -1,0 +1,97 @@
+//! Tokens written one after another, as `minigpt generate` writes them.
+
+use super::model::{ModelArgs, cache_bytes, check_memory, fits, inference_bytes};
+use super::report::{Report, Work};
+use super::times::Times;
+use super::{NOTES, random_prompts};
+use anyhow::{Context, Result};
+use clap::Args;
+use minigpt_generate::{GenerationConfig, Generator};
+use minigpt_model::plan::Plan;
+use minigpt_model::{Config, Gpt};
+use std::time::{Duration, Instant};
+
+/// Tokens written one after another, without the reading of the prompt.
+#[derive(Args)]
+#[command(after_help = NOTES)]
+pub struct DecodeArgs {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Tokens of the prompt; 16, or half of a context that is shorter than 32, when absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    prompt_length: Option<u32>,
+    /// Tokens to write; 128, or as many as the context has room for, when absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    max_new_tokens: Option<u32>,
+    /// Texts to write at once.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    batch_size: u32,
+    /// How often to measure.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    repeat: u32,
+    /// How often to write the whole text first for nothing.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    warm_up: u32,
+    /// Print one JSON value.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How long prompt and text are.
+#[derive(Clone, Copy)]
+struct Lengths {
+    prompt: usize,
+    new: usize,
+}
+
+/// Runs the command.
+pub fn run(args: &DecodeArgs) -> Result<()> {
+    let config = args.model.config()?;
+    let (rows, lengths) = (args.batch_size as usize, lengths(args, &config)?);
+    let needed = inference_bytes(&config, rows, lengths.prompt, lengths.prompt + lengths.new);
+    check_memory(needed, "a smaller --batch-size or --n-embd")?;
+    let gpt = args.model.open(&config)?;
+    let prompts = random_prompts(rows, lengths.prompt, config.vocab_size);
+    let times = Times::of(args.warm_up, args.repeat, || write(&gpt, &prompts, lengths.new))?;
+    let Lengths { prompt, new } = lengths;
+    let title =
+        format!("decode {}: {rows} × {new} tokens after prompts of {prompt}", args.model.title(&config));
+    let work = work(&config, rows, lengths);
+    Report::new("decode", config, work, &times)?.show(args.json, &title)
+}
+
+fn lengths(args: &DecodeArgs, config: &Config) -> Result<Lengths> {
+    let prompt = args.prompt_length.map_or((config.block_size / 2).clamp(1, 16), |n| n as usize);
+    let room = config.block_size.saturating_sub(prompt);
+    let new = args.max_new_tokens.map_or(room.clamp(2, 128), |n| n as usize);
+    fits(prompt + new, config, "--prompt-length or --max-new-tokens")?;
+    Ok(Lengths { prompt, new })
+}
+
+/// Writes the likeliest texts, and returns how long a token took on average. The first one is not counted: the prompt
+/// is read for it.
+fn write(gpt: &Gpt, prompts: &[Vec<u32>], max_new_tokens: usize) -> Result<Duration> {
+    let config = GenerationConfig { max_new_tokens, ..GenerationConfig::default() };
+    let mut generator = Generator::new(gpt, prompts, &config, None)?;
+    generator.next().context("nothing was written")??;
+    let start = Instant::now();
+    let mut tokens = 0u32;
+    for step in generator {
+        step?;
+        tokens += 1;
+    }
+    Ok(start.elapsed() / tokens.max(1))
+}
+
+/// What one step takes: all weights of matrices, once for all rows, and the keys and values of each row so far.
+fn work(config: &Config, rows: usize, lengths: Lengths) -> Work {
+    let seen = lengths.prompt + lengths.new / 2;
+    let plan = Plan::new(config, rows, seen);
+    let looked_up = if config.tie_word_embeddings { 0 } else { plan.parameters.token_embedding };
+    let weights = plan.parameters.total - plan.parameters.position_embedding - looked_up;
+    Work {
+        tokens: rows as u64,
+        flops: rows as f64 * plan.forward_flops_per_token as f64,
+        bytes_read: Some(4.0 * weights as f64 + rows as f64 * cache_bytes(config, seen) as f64),
+    }
+}

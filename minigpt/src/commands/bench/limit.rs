@@ -1,0 +1,20 @@
+//! What the machine can do, without a model.
+
+use crate::limit::Limit;
+use crate::output;
+use anyhow::Result;
+use clap::Args;
+
+/// What the machine can do, and nothing else.
+#[derive(Args)]
+pub struct LimitArgs {
+    /// Print one JSON value.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &LimitArgs) -> Result<()> {
+    let limit = Limit::measure()?;
+    if args.json { output::json(&limit) } else { output::text(&super::report::limits(&limit, None)) }
+}

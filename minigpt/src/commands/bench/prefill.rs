@@ -1,0 +1,69 @@
+//! The reading of a prompt.
+
+use super::model::{ModelArgs, check_memory, fits, inference_bytes};
+use super::report::{Report, Work};
+use super::times::Times;
+use super::{NOTES, random_prompts};
+use anyhow::{Context, Result};
+use clap::Args;
+use minigpt_generate::{GenerationConfig, Generator};
+use minigpt_model::plan::Plan;
+use minigpt_model::{Config, Gpt};
+use std::time::{Duration, Instant};
+
+/// The reading of a prompt, up to its first new token.
+#[derive(Args)]
+#[command(after_help = NOTES)]
+pub struct PrefillArgs {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Tokens of the prompt; 512, or all but one of a shorter context, when absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    prompt_length: Option<u32>,
+    /// Prompts to read at once.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    batch_size: u32,
+    /// How often to measure.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    repeat: u32,
+    /// How often to read the prompt first for nothing.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    warm_up: u32,
+    /// Print one JSON value.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &PrefillArgs) -> Result<()> {
+    let config = args.model.config()?;
+    let prompt = args.prompt_length.map_or((config.block_size - 1).clamp(1, 512), |n| n as usize);
+    fits(prompt, &config, "--prompt-length")?;
+    let rows = args.batch_size as usize;
+    check_memory(
+        inference_bytes(&config, rows, prompt, prompt + 1),
+        "a smaller --batch-size, --prompt-length or --n-embd",
+    )?;
+    let gpt = args.model.open(&config)?;
+    let prompts = random_prompts(rows, prompt, config.vocab_size);
+    let times = Times::of(args.warm_up, args.repeat, || read(&gpt, &prompts))?;
+    let title = format!("prefill {}: {rows} × {prompt} tokens", args.model.title(&config));
+    let work = work(&config, rows, prompt);
+    Report::new("prefill", config, work, &times)?.show(args.json, &title)
+}
+
+/// How long it takes from the prompts to the first token of each.
+fn read(gpt: &Gpt, prompts: &[Vec<u32>]) -> Result<Duration> {
+    let config = GenerationConfig { max_new_tokens: 1, ..GenerationConfig::default() };
+    let start = Instant::now();
+    Generator::new(gpt, prompts, &config, None)?.next().context("nothing was written")??;
+    Ok(start.elapsed())
+}
+
+/// Of a prompt only the last token goes through the output head.
+fn work(config: &Config, rows: usize, prompt: usize) -> Work {
+    let all = Plan::new(config, rows, prompt).forward_flops_per_token as f64;
+    let head = 2.0 * config.vocab_size as f64 * config.n_embd as f64;
+    let row = prompt as f64 * all - (prompt as f64 - 1.0) * head;
+    Work { tokens: (rows * prompt) as u64, flops: rows as f64 * row, bytes_read: None }
+}

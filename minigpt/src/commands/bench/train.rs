@@ -1,0 +1,107 @@
+//! Steps of training, as `minigpt train` makes them, on random tokens.
+
+use super::model::{ModelArgs, check_memory, fits};
+use super::report::{Report, Work};
+use super::times::Times;
+use super::{NOTES, SEED, random_ids};
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use minigpt_data::{Corpus, CorpusParts, Tokens};
+use minigpt_model::plan::Plan;
+use minigpt_model::{Config, Gpt};
+use minigpt_train::{OptimizerKind, RunFolder, TrainConfig, Trainer, TrainingData};
+use std::time::Instant;
+
+/// Steps of training: forward, backward, clipping and the optimiser.
+#[derive(Args)]
+#[command(after_help = NOTES)]
+pub struct TrainArgs {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Dropout everywhere, instead of the model's own.
+    #[arg(long, value_name = "P")]
+    dropout: Option<f64>,
+    /// Rows in a batch.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    batch_size: u32,
+    /// Tokens in a row; the model's context, but no more than 256, when absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    context: Option<u32>,
+    /// Which rule moves the weights, with gradients clipped at 1 and a weight decay of 0.1.
+    #[arg(long, value_enum, default_value = "adamw")]
+    optimizer: OptimizerName,
+    /// Steps to measure, each by itself.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    steps: u32,
+    /// Steps to make first that don't count.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    warm_up: u32,
+    /// Print one JSON value.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum OptimizerName {
+    Adamw,
+    Muon,
+}
+
+/// Runs the command.
+pub fn run(args: &TrainArgs) -> Result<()> {
+    let config = config(args)?;
+    let (rows, context) = (args.batch_size as usize, context(args, &config)?);
+    let plan = Plan::new(&config, rows, context);
+    check_memory(plan.train_bytes, "a smaller --batch-size, --context or --n-embd")?;
+    let scratch = tempfile::tempdir().context("no temporary folder could be made")?;
+    let gpt = args.model.open(&config)?.with_dropout(&config)?;
+    let mut trainer = trainer(gpt, context, args, RunFolder::open(scratch.path())?)?;
+    let rate = TrainConfig::default().min_lr;
+    let times = Times::of(args.warm_up, args.steps, || {
+        let start = Instant::now();
+        trainer.step(rate)?;
+        Ok(start.elapsed())
+    })?;
+    let title = format!("train {}: {rows} rows of {context} tokens", args.model.title(&config));
+    let work =
+        Work { tokens: (rows * context) as u64, flops: plan.train_flops_per_step as f64, bytes_read: None };
+    Report::new("train", config, work, &times)?.show(args.json, &title)
+}
+
+fn config(args: &TrainArgs) -> Result<Config> {
+    let config = args.model.config()?;
+    let config = match args.dropout {
+        Some(p) => config.with_dropout(p),
+        None => config,
+    };
+    config.validate()?;
+    Ok(config)
+}
+
+fn context(args: &TrainArgs, config: &Config) -> Result<usize> {
+    let context = args.context.map_or(config.block_size.min(256), |n| n as usize);
+    fits(context, config, "--context")?;
+    Ok(context)
+}
+
+fn trainer(gpt: Gpt, context: usize, args: &TrainArgs, run: RunFolder) -> Result<Trainer> {
+    let batch_size = args.batch_size as usize;
+    let optimizer = match args.optimizer {
+        OptimizerName::Adamw => OptimizerKind::AdamW,
+        OptimizerName::Muon => OptimizerKind::Muon,
+    };
+    let train = TrainConfig {
+        batch_size,
+        optimizer,
+        grad_clip: 1.0,
+        weight_decay: 0.1,
+        seed: SEED,
+        ..TrainConfig::default()
+    };
+    let rows = Config { block_size: context, ..gpt.config().clone() };
+    // Two batches of text to draw windows from.
+    let text = random_ids(2 * batch_size * context + 1, rows.vocab_size);
+    let parts = CorpusParts::Text { train: Tokens::from(text), val: Tokens::from(Vec::new()) };
+    let data = TrainingData::new(Corpus { tokenizer: None, parts }, &rows, &train, None)?;
+    Ok(Trainer::new(gpt, data, train, run)?)
+}
