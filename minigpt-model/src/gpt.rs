@@ -12,7 +12,7 @@ use crate::linear::{Norm, multiply};
 use crate::ops::{self, IGNORE, Stored, Visible};
 use crate::parameters::specs;
 use crate::trace::Trace;
-use crate::weights::{Source, Tensors, Weight, Weights};
+use crate::weights::{Packing, Source, Tensors, Weight, Weights};
 use candle_core::{DType, Device, Tensor};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -124,6 +124,12 @@ impl Gpt {
     pub fn into_trainable(self) -> Result<Self> {
         let Self { config, weights, extra, .. } = self;
         Ok(Self::from_weights(config, weights.into_variables()?)?.with_extra(extra))
+    }
+
+    /// The same model with its matrices in fewer bits, to run it.
+    pub fn packed(self, packing: Packing) -> Result<Self> {
+        let Self { config, weights, extra, .. } = self;
+        Ok(Self::from_weights(config, weights.packed(packing)?)?.with_extra(extra))
     }
 
     /// The same model with the dropout of another configuration: how one trains, not what a model is.

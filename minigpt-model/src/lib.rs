@@ -31,6 +31,6 @@ pub use error::{Error, Result};
 pub use gpt::{Gpt, Loss, Parameter, Pass};
 pub use stored::{Numbers, Stored};
 pub use trace::Trace;
-pub use weights::{Source, Tensors, Weight};
+pub use weights::{Packing, Source, Tensors, Weight};
 
 pub use candle_core::{DType, Device, Tensor};

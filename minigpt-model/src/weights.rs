@@ -2,9 +2,31 @@
 
 use crate::config::Config;
 use crate::ops::Packed;
+use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Device, Result, Tensor, Var};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
+
+/// In how many bits the matrices of a model are kept to run it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    /// 16 bits.
+    F16,
+    /// 16 bits with the range of 32.
+    Bf16,
+    /// 8.5 bits: blocks of 32 with a common scale. Rows that they do not fill are kept in 16 bits.
+    Q8_0,
+}
+
+impl Packing {
+    fn dtype(self, columns: usize) -> GgmlDType {
+        match self {
+            Self::Q8_0 if columns.is_multiple_of(32) => GgmlDType::Q8_0,
+            Self::F16 | Self::Q8_0 => GgmlDType::F16,
+            Self::Bf16 => GgmlDType::BF16,
+        }
+    }
+}
 
 /// A tensor of a model: plain numbers, or a matrix in fewer bits.
 #[derive(Debug, Clone)]
@@ -22,6 +44,23 @@ impl Weight {
             Self::Plain(tensor) => Ok(tensor),
             Self::Packed(packed) => packed.plain(),
         }
+    }
+
+    /// The tensor of this name in fewer bits, if it is a plain matrix that things are multiplied with. A layer's is turned,
+    /// so that its blocks lie along the input.
+    pub(crate) fn packed_as(self, name: &str, packing: Packing) -> Result<Self> {
+        let turned = name.starts_with("h.");
+        let rows = match &self {
+            Self::Plain(tensor) if tensor.rank() == 2 && name != "wpe.weight" => match turned {
+                true => tensor.t()?.contiguous()?,
+                false => tensor.contiguous()?,
+            },
+            _ => return Ok(self),
+        };
+        let shape = rows.dims2()?;
+        let dtype = packing.dtype(shape.1);
+        let blocks = QTensor::quantize(&rows.detach(), dtype)?;
+        Ok(Self::Packed(Packed::new(dtype, shape, turned, &blocks.data()?)?))
     }
 
     /// The type of the numbers that it is multiplied with.
@@ -80,6 +119,12 @@ pub(crate) struct Weights(HashMap<String, Weight>);
 impl Weights {
     pub fn new(tensors: HashMap<String, Weight>) -> Self {
         Self(tensors)
+    }
+
+    /// The same weights with plain matrices in fewer bits.
+    pub fn packed(self, packing: Packing) -> Result<Self> {
+        let pack = |(name, weight): (String, Weight)| Ok((name.clone(), weight.packed_as(&name, packing)?));
+        Ok(Self(self.0.into_iter().map(pack).collect::<Result<_>>()?))
     }
 
     /// The same weights as variables, so that gradients reach them.

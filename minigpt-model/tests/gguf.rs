@@ -7,7 +7,7 @@ mod support;
 use candle_core::Device;
 use minigpt_model::folder::{self, Kind, ModelFiles};
 use minigpt_model::gguf::{self, Contents, Dtype, Meta, Value};
-use minigpt_model::{Config, Gpt};
+use minigpt_model::{Config, Gpt, Packing};
 use proptest::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -162,5 +162,23 @@ proptest! {
             let _ = stored.weight(&Device::Cpu);
         }
         let _ = Contents::read(&bytes[..cut.index(bytes.len())]);
+    }
+}
+
+#[test]
+fn a_model_in_fewer_bits_is_nearly_the_same_model() {
+    let config =
+        Config { n_layer: 2, n_head: 2, n_embd: 64, block_size: 8, vocab_size: 50, ..Config::default() };
+    let gpt = Gpt::new(config, 3, &Device::Cpu).unwrap();
+    let ids = gpt.ids(&[[1, 2, 3, 4, 5]]).unwrap();
+    let want = gpt.logits(&ids).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    folder::save(&gpt, folder.path()).unwrap();
+    for (packing, tolerance) in [(Packing::F16, 1e-3), (Packing::Bf16, 1e-2), (Packing::Q8_0, 2e-2)] {
+        let packed = gpt.clone().packed(packing).unwrap();
+        assert_close(&format!("{packing:?}"), &packed.logits(&ids).unwrap(), &want, tolerance, 0.0);
+        let files = ModelFiles::open(folder.path()).unwrap();
+        let loaded = files.model().unwrap().load_as(&Device::Cpu, Some(packing)).unwrap();
+        assert_close("loaded", &loaded.logits(&ids).unwrap(), &packed.logits(&ids).unwrap(), 1e-6, 0.0);
     }
 }

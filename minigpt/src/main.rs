@@ -6,6 +6,7 @@ mod cpu;
 mod device;
 #[cfg(test)]
 mod docs;
+mod dtype;
 mod limit;
 mod machine;
 mod output;

@@ -172,3 +172,20 @@ fn a_gguf_file_can_be_judged_and_trained_further() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(run.join("last/model.safetensors").exists());
 }
+
+#[test]
+fn a_model_runs_in_fewer_bits_when_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("model");
+    answer(&["import", text(&file("gguf/f16.gguf")), "--out", text(&out), "--json"]);
+    for dtype in ["f32", "f16", "bf16", "q8_0"] {
+        let generate =
+            ["generate", "--model", text(&out), "--prompt", "the", "--max-new-tokens", "3", "--json"];
+        let written = answer(&[&generate[..], &["--dtype", dtype]].concat());
+        assert_eq!(written["completions"][0]["ids"].as_array().unwrap().len(), 3, "{dtype}");
+    }
+    assert_eq!(
+        minigpt(&["generate", "--model", text(&out), "--prompt", "a", "--dtype", "q3"]).status.code(),
+        Some(2)
+    );
+}

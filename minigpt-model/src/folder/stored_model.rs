@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::gpt::Gpt;
 use crate::parameters::{Spec, specs_with_absent};
 use crate::stored::{Numbers, Stored};
-use crate::weights::{Source, Tensors, Weight};
+use crate::weights::{Packing, Source, Tensors, Weight};
 use candle_core::Device;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
@@ -79,7 +79,20 @@ impl<'a> StoredModel<'a> {
 
     /// The model in memory.
     pub fn load(self, device: &Device) -> Result<Gpt> {
-        let weight = |(name, stored): (&String, &Stored)| Ok((name.clone(), self.copied(stored, device)?));
+        self.load_as(device, None)
+    }
+
+    /// The model in memory, its plain matrices packed into fewer bits on the way if so asked; on the CPU only.
+    pub fn load_as(self, device: &Device, packing: Option<Packing>) -> Result<Gpt> {
+        let packing = packing.filter(|_| device.is_cpu());
+        let weight = |(name, stored): (&String, &Stored)| {
+            let weight = self.copied(stored, device)?;
+            let weight = match packing {
+                Some(packing) => weight.packed_as(name, packing)?,
+                None => weight,
+            };
+            Ok((name.clone(), weight))
+        };
         let weights = self.tensors.iter().map(weight).collect::<Result<HashMap<_, _>>>()?;
         Ok(Gpt::from_tensors(self.config, weights)?.with_extra(self.extra))
     }

@@ -1,6 +1,7 @@
 //! `minigpt eval`: how well a model predicts data, and how many questions it answers.
 
 use crate::device::DeviceKind;
+use crate::dtype::RunDtype;
 use crate::output;
 use crate::progress::Progress;
 use crate::table::{Table, count, counted};
@@ -46,6 +47,9 @@ pub struct EvalArgs {
     /// Rows that are computed at once.
     #[arg(long, value_name = "N", default_value_t = 32)]
     batch_size: usize,
+    /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
+    #[arg(long, value_enum, default_value = "f32")]
+    dtype: RunDtype,
     /// Where to compute.
     #[arg(long, value_enum, default_value = "cpu")]
     device: DeviceKind,
@@ -98,7 +102,7 @@ const WRONG: usize = 5;
 /// Runs the command.
 pub fn run(args: &EvalArgs) -> Result<()> {
     ensure!(args.batch_size > 0, "--batch-size is 0; it must be at least 1");
-    let model = ModelFolder::open(&args.model, &args.device.open()?)?;
+    let model = ModelFolder::open_as(&args.model, &args.device.open()?, args.dtype.packing())?;
     let block_size = model.gpt.config().block_size;
     let loss_on = match args.loss_on {
         LossOnName::All => LossOn::All,

@@ -1,6 +1,7 @@
 //! `minigpt generate`: let a model go on with a text.
 
 use crate::device::DeviceKind;
+use crate::dtype::RunDtype;
 use crate::output;
 use crate::table::Table;
 use anyhow::{Context, Result, bail, ensure};
@@ -77,6 +78,9 @@ pub struct GenerateArgs {
     /// Show for every token what else could have come.
     #[arg(long, conflicts_with_all = ["json", "num_beams", "num_samples"])]
     explain: bool,
+    /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
+    #[arg(long, value_enum, default_value = "f32")]
+    dtype: RunDtype,
     /// Where to compute.
     #[arg(long, value_enum, default_value = "cpu")]
     device: DeviceKind,
@@ -120,7 +124,7 @@ struct Written {
 
 /// Runs the command.
 pub fn run(args: &GenerateArgs) -> Result<()> {
-    let model = ModelFolder::open(&args.model, &args.device.open()?)?;
+    let model = ModelFolder::open_as(&args.model, &args.device.open()?, args.dtype.packing())?;
     let prompt_ids = prompt(args, &model)?;
     let config = config(args, &model);
     let started = Instant::now();

@@ -4,6 +4,7 @@ use super::model::{ModelArgs, cache_bytes, check_memory, fits, inference_bytes};
 use super::report::{Report, Work};
 use super::times::Times;
 use super::{NOTES, random_prompts};
+use crate::dtype::RunDtype;
 use anyhow::{Context, Result};
 use clap::Args;
 use minigpt_generate::{GenerationConfig, Generator};
@@ -26,6 +27,9 @@ pub struct DecodeArgs {
     /// Texts to write at once.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: u32,
+    /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
+    #[arg(long, value_enum, default_value = "f32")]
+    dtype: RunDtype,
     /// How often to measure.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repeat: u32,
@@ -50,13 +54,13 @@ pub fn run(args: &DecodeArgs) -> Result<()> {
     let (rows, lengths) = (args.batch_size as usize, lengths(args, &config)?);
     let needed = inference_bytes(&config, rows, lengths.prompt, lengths.prompt + lengths.new);
     check_memory(needed, "a smaller --batch-size or --n-embd")?;
-    let gpt = args.model.open(&config)?;
+    let gpt = args.model.open_as(&config, args.dtype)?;
     let prompts = random_prompts(rows, lengths.prompt, config.vocab_size);
     let times = Times::of(args.warm_up, args.repeat, || write(&gpt, &prompts, lengths.new))?;
     let Lengths { prompt, new } = lengths;
     let title =
         format!("decode {}: {rows} × {new} tokens after prompts of {prompt}", args.model.title(&config));
-    let work = work(&config, rows, lengths);
+    let work = work(&config, rows, lengths, args.dtype);
     Report::new("decode", config, work, &times)?.show(args.json, &title)
 }
 
@@ -84,7 +88,7 @@ fn write(gpt: &Gpt, prompts: &[Vec<u32>], max_new_tokens: usize) -> Result<Durat
 }
 
 /// What one step takes: all weights of matrices, once for all rows, and the keys and values of each row so far.
-fn work(config: &Config, rows: usize, lengths: Lengths) -> Work {
+fn work(config: &Config, rows: usize, lengths: Lengths, dtype: RunDtype) -> Work {
     let seen = lengths.prompt + lengths.new / 2;
     let plan = Plan::new(config, rows, seen);
     let looked_up = if config.tie_word_embeddings { 0 } else { plan.parameters.token_embedding };
@@ -92,6 +96,6 @@ fn work(config: &Config, rows: usize, lengths: Lengths) -> Work {
     Work {
         tokens: rows as u64,
         flops: rows as f64 * plan.forward_flops_per_token as f64,
-        bytes_read: Some(4.0 * weights as f64 + rows as f64 * cache_bytes(config, seen) as f64),
+        bytes_read: Some(dtype.bytes() * weights as f64 + rows as f64 * cache_bytes(config, seen) as f64),
     }
 }

@@ -1,10 +1,12 @@
 //! Which model is measured: a preset with another shape, or a model folder. What doesn't fit the memory is refused
 //! before it is asked for.
 
+use crate::dtype::RunDtype;
 use crate::table::{bytes, count, counted};
 use crate::{machine, settings};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use minigpt::OnDisk;
 use minigpt_model::parameters::Count;
 use minigpt_model::plan::Plan;
 use minigpt_model::{Config, Device, Gpt, folder};
@@ -64,6 +66,18 @@ impl ModelArgs {
         match &self.model {
             Some(model) => Ok(folder::load(model, &Device::Cpu).context("the model could not be loaded")?),
             None => Ok(Gpt::new(config.clone(), super::SEED, &Device::Cpu)?),
+        }
+    }
+
+    /// The model with its matrices in fewer bits.
+    pub fn open_as(&self, config: &Config, dtype: RunDtype) -> Result<Gpt> {
+        let Some(packing) = dtype.packing() else { return self.open(config) };
+        match &self.model {
+            Some(model) => {
+                let files = OnDisk::open(model)?;
+                Ok(files.model()?.load_as(&Device::Cpu, Some(packing))?)
+            }
+            None => Ok(Gpt::new(config.clone(), super::SEED, &Device::Cpu)?.packed(packing)?),
         }
     }
 

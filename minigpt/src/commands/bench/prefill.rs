@@ -4,6 +4,7 @@ use super::model::{ModelArgs, check_memory, fits, inference_bytes};
 use super::report::{Report, Work};
 use super::times::Times;
 use super::{NOTES, random_prompts};
+use crate::dtype::RunDtype;
 use anyhow::{Context, Result};
 use clap::Args;
 use minigpt_generate::{GenerationConfig, Generator};
@@ -23,6 +24,9 @@ pub struct PrefillArgs {
     /// Prompts to read at once.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: u32,
+    /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
+    #[arg(long, value_enum, default_value = "f32")]
+    dtype: RunDtype,
     /// How often to measure.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repeat: u32,
@@ -44,7 +48,7 @@ pub fn run(args: &PrefillArgs) -> Result<()> {
         inference_bytes(&config, rows, prompt, prompt + 1),
         "a smaller --batch-size, --prompt-length or --n-embd",
     )?;
-    let gpt = args.model.open(&config)?;
+    let gpt = args.model.open_as(&config, args.dtype)?;
     let prompts = random_prompts(rows, prompt, config.vocab_size);
     let times = Times::of(args.warm_up, args.repeat, || read(&gpt, &prompts))?;
     let title = format!("prefill {}: {rows} × {prompt} tokens", args.model.title(&config));

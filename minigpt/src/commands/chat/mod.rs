@@ -3,6 +3,7 @@
 mod settings;
 
 use crate::device::DeviceKind;
+use crate::dtype::RunDtype;
 use crate::output;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -29,6 +30,9 @@ pub struct ChatArgs {
     /// Change a setting before the first question, for example temperature=0.7; /show lists them.
     #[arg(long = "set", value_name = "NAME=VALUE")]
     changes: Vec<String>,
+    /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
+    #[arg(long, value_enum, default_value = "f32")]
+    dtype: RunDtype,
     /// Where to compute.
     #[arg(long, value_enum, default_value = "cpu")]
     device: DeviceKind,
@@ -57,7 +61,7 @@ const HELP: &str = "\
 
 /// Runs the command.
 pub fn run(args: &ChatArgs) -> Result<()> {
-    let model = ModelFolder::open(&args.model, &args.device.open()?)?;
+    let model = ModelFolder::open_as(&args.model, &args.device.open()?, args.dtype.packing())?;
     let format = match args.format {
         Some(FormatName::Qa) => Format::Qa,
         Some(FormatName::Plain) => Format::Plain,
