@@ -280,10 +280,13 @@ impl Gpt {
             })
             .collect();
         let ids = Tensor::from_vec(padded, (rows.len(), t), self.device())?;
-        let hidden = self.hidden_cached(&ids, &lengths, cache)?; // (B, T, C)
         let last = lengths.iter().enumerate().map(|(row, n)| (row * t + n - 1) as u32);
         let last = Tensor::from_iter(last, self.device())?;
-        self.head(&hidden.flatten(0, 1)?.index_select(&last, 0)?)
+        // On a thread of the pool, which then has to wake only the others, and not once for every product.
+        rayon::scope(|_| {
+            let hidden = self.hidden_cached(&ids, &lengths, cache)?; // (B, T, C)
+            self.head(&hidden.flatten(0, 1)?.index_select(&last, 0)?)
+        })
     }
 
     /// The output head: logits of what comes next, from what the last block leaves.

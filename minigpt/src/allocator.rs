@@ -6,14 +6,20 @@ use std::ffi::{c_int, c_long};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// mimalloc's `mi_option_allow_large_os_pages`: whether to ask the system for pages of 2 MB.
+const LARGE_PAGES: c_int = 6;
+const YES: c_long = 1;
 /// mimalloc's `mi_option_purge_delay`: after how many milliseconds free memory goes back to the system.
 const PURGE_DELAY: c_int = 15;
 /// Never.
 const NEVER: c_long = -1;
 
 /// Keeps free memory for the next step, which asks for just as much: given back to the system, it would have to be
-/// cleared each time it is asked for again, which took a tenth of a training step.
+/// cleared each time it is asked for again, which took a tenth of a training step. Large pages are found faster.
 pub fn keep_memory() {
-    // SAFETY: a known option with a value that it may have; no thread but this one runs yet.
-    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, NEVER) };
+    // SAFETY: known options with values that they may have; no thread but this one runs yet.
+    unsafe {
+        libmimalloc_sys::mi_option_set(PURGE_DELAY, NEVER);
+        libmimalloc_sys::mi_option_set(LARGE_PAGES, YES);
+    }
 }

@@ -192,14 +192,17 @@ mod avx2 {
     #[target_feature(enable = "avx2,fma")]
     pub unsafe fn dot_q8(blocks: &[Q8Block], x: &[f32]) -> f32 {
         let mut sums = [_mm256_setzero_ps(); 4];
-        for (block, x) in blocks.iter().zip(x.as_chunks::<32>().0) {
-            let scale = _mm256_set1_ps(scale(block));
-            for (lane, sum) in sums.iter_mut().enumerate() {
+        for (i, (block, x)) in blocks.iter().zip(x.as_chunks::<32>().0).enumerate() {
+            let eight = |lane: usize| {
                 // SAFETY: 8 · lane + 8 ≤ 32 integers lie behind the two bytes of the scale.
                 let q = unsafe { _mm_loadl_epi64(block.as_ptr().add(2 + 8 * lane).cast()) };
-                let q = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q));
-                *sum = _mm256_fmadd_ps(_mm256_mul_ps(q, scale), load(x, 8 * lane), *sum);
-            }
+                _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q))
+            };
+            // Summed before they are scaled, so that there is one scaling for all four.
+            let low = _mm256_fmadd_ps(eight(1), load(x, 8), _mm256_mul_ps(eight(0), load(x, 0)));
+            let high = _mm256_fmadd_ps(eight(3), load(x, 24), _mm256_mul_ps(eight(2), load(x, 16)));
+            let scale = _mm256_set1_ps(scale(block));
+            sums[i % 4] = _mm256_fmadd_ps(scale, _mm256_add_ps(low, high), sums[i % 4]);
         }
         total(sums)
     }

@@ -10,33 +10,29 @@ use rayon::prelude::*;
 pub const FEW: usize = 16;
 /// Multiply-adds that are worth a thread.
 const TASK: usize = 1 << 15;
+/// Rows of a weight that are added at a time.
+const ROWS: usize = 8;
 
 /// `x · W` for the few rows of `x`, `k` wide, and a weight (k, n).
 pub fn times(x: &[f32], k: usize, weight: &[f32], n: usize) -> Vec<f32> {
     let m = x.len() / k.max(1);
     check(x, m, k, weight, n);
-    // A task makes some columns of the result, beside each other in every row of the weight.
-    let share = n.div_ceil(rayon::current_num_threads()).next_multiple_of(32);
-    let columns = share.min(1024).max(TASK / k);
-    let mut y = vec![0f32; m * n];
-    let mut tiles: Vec<Vec<f32>> = (0..n)
-        .into_par_iter()
-        .step_by(columns)
-        .map(|first| {
-            let width = columns.min(n - first);
-            let mut tile = vec![0f32; m * width];
-            add_tile(x, k, weight, n, first, width, &mut tile);
-            tile
+    // A task takes some rows of the weight, which lie behind one another, and what they add to all of the result.
+    let tasks = (2 * rayon::current_num_threads()).min(k * n / TASK).max(1);
+    let rows = k.div_ceil(tasks).next_multiple_of(ROWS);
+    let parts: Vec<Vec<f32>> = weight
+        .par_chunks(rows * n)
+        .enumerate()
+        .map(|(task, weight)| {
+            let mut y = vec![0f32; m * n];
+            add_rows(x, k, task * rows, weight, n, &mut y);
+            y
         })
         .collect();
-    if m == 1 {
-        return if tiles.len() == 1 { tiles.remove(0) } else { tiles.concat() };
-    }
-    for (tile, first) in tiles.iter().zip((0..n).step_by(columns)) {
-        let width = tile.len() / m;
-        for (tile, y) in tile.chunks(width).zip(y.chunks_mut(n)) {
-            y[first..first + width].copy_from_slice(tile);
-        }
+    let mut parts = parts.into_iter();
+    let mut y = parts.next().unwrap_or_default();
+    for part in parts {
+        simd::vectorized(|| y.iter_mut().zip(&part).for_each(|(y, part)| *y += part));
     }
     y
 }
@@ -69,38 +65,41 @@ fn check(x: &[f32], m: usize, k: usize, weight: &[f32], n: usize) {
     assert_eq!((x.len(), weight.len()), (m * k, k * n), "the sizes of a product");
 }
 
-/// Columns `first` to `first + width` of `x · W`, added to `y` (m, width).
-fn add_tile(x: &[f32], k: usize, weight: &[f32], n: usize, first: usize, width: usize, y: &mut [f32]) {
-    let whole = k / 4 * 4;
-    for i in (0..whole).step_by(4) {
-        let rows = [0, 1, 2, 3].map(|j| &weight[(i + j) * n + first..][..width]);
-        for (x, y) in x.chunks(k).zip(y.chunks_mut(width)) {
-            add_four([x[i], x[i + 1], x[i + 2], x[i + 3]], rows, y);
+/// What rows `first`, `first + 1`, … of a weight add to `x · W`.
+fn add_rows(x: &[f32], k: usize, first: usize, weight: &[f32], n: usize, y: &mut [f32]) {
+    let groups = weight.chunks_exact(ROWS * n);
+    let rest = groups.remainder();
+    let mut i = first;
+    for group in groups {
+        let rows: [&[f32]; ROWS] = std::array::from_fn(|j| &group[j * n..(j + 1) * n]);
+        for (x, y) in x.chunks(k).zip(y.chunks_mut(n)) {
+            add_group(std::array::from_fn(|j| x[i + j]), rows, y);
         }
+        i += ROWS;
     }
-    for i in whole..k {
-        let row = &weight[i * n + first..][..width];
-        for (x, y) in x.chunks(k).zip(y.chunks_mut(width)) {
-            simd::vectorized(|| y.iter_mut().zip(row).for_each(|(y, w)| *y += x[i] * w));
+    for (j, row) in rest.chunks(n).enumerate() {
+        for (x, y) in x.chunks(k).zip(y.chunks_mut(n)) {
+            simd::vectorized(|| y.iter_mut().zip(row).for_each(|(y, w)| *y += x[i + j] * w));
         }
     }
 }
 
 /// `y += Σ aᵢ · rowᵢ`
 #[inline]
-fn add_four(a: [f32; 4], rows: [&[f32]; 4], y: &mut [f32]) {
+fn add_group(a: [f32; ROWS], rows: [&[f32]; ROWS], y: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
     if simd::has_avx2() {
-        // SAFETY: just asked; the rows are as long as `y`.
-        unsafe { add_four_avx2(a, rows, y) };
+        assert!(rows.iter().all(|row| row.len() == y.len()), "rows of one length");
+        // SAFETY: just asked and asserted.
+        unsafe { add_group_avx2(a, rows, y) };
         return;
     }
-    add_four_portable(a, rows, y);
+    add_group_portable(a, rows, y);
 }
 
-fn add_four_portable(a: [f32; 4], rows: [&[f32]; 4], y: &mut [f32]) {
-    for (j, y) in y.iter_mut().enumerate() {
-        *y += a[0] * rows[0][j] + a[1] * rows[1][j] + (a[2] * rows[2][j] + a[3] * rows[3][j]);
+fn add_group_portable(a: [f32; ROWS], rows: [&[f32]; ROWS], y: &mut [f32]) {
+    for (a, row) in a.iter().zip(rows) {
+        y.iter_mut().zip(row).for_each(|(y, w)| *y += a * w);
     }
 }
 
@@ -108,23 +107,23 @@ fn add_four_portable(a: [f32; 4], rows: [&[f32]; 4], y: &mut [f32]) {
 /// The CPU has AVX2 and FMA, and the rows are as long as `y`.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn add_four_avx2(a: [f32; 4], rows: [&[f32]; 4], y: &mut [f32]) {
+unsafe fn add_group_avx2(a: [f32; ROWS], rows: [&[f32]; ROWS], y: &mut [f32]) {
     use std::arch::x86_64::*;
-    debug_assert!(rows.iter().all(|row| row.len() == y.len()));
     let b = a.map(|a| _mm256_set1_ps(a));
     let whole = y.len() / 8 * 8;
     for j in (0..whole).step_by(8) {
         // SAFETY: eight numbers from `j` on are there, in `y` and in every row.
         unsafe {
             let at = y.as_mut_ptr().add(j);
-            let mut sum = _mm256_loadu_ps(at);
-            for (b, row) in b.iter().zip(rows) {
-                sum = _mm256_fmadd_ps(*b, _mm256_loadu_ps(row.as_ptr().add(j)), sum);
+            // Two sums, so that an addition does not wait for all before it.
+            let mut sums = [_mm256_loadu_ps(at), _mm256_setzero_ps()];
+            for (i, (b, row)) in b.iter().zip(rows).enumerate() {
+                sums[i % 2] = _mm256_fmadd_ps(*b, _mm256_loadu_ps(row.as_ptr().add(j)), sums[i % 2]);
             }
-            _mm256_storeu_ps(at, sum);
+            _mm256_storeu_ps(at, _mm256_add_ps(sums[0], sums[1]));
         }
     }
-    add_four_portable(a, rows.map(|row| &row[whole..]), &mut y[whole..]);
+    add_group_portable(a, rows.map(|row| &row[whole..]), &mut y[whole..]);
 }
 
 #[cfg(test)]
@@ -171,11 +170,12 @@ mod tests {
 
     #[test]
     fn both_kernels_add_the_same() {
-        let rows: Vec<Vec<f32>> = (0..4).map(|seed| numbers(37, seed)).collect();
-        let rows = [&rows[0][..], &rows[1], &rows[2], &rows[3]];
-        let (mut one, mut other) = (numbers(37, 9), numbers(37, 9));
-        add_four([0.5, -1.0, 2.0, 0.1], rows, &mut one);
-        add_four_portable([0.5, -1.0, 2.0, 0.1], rows, &mut other);
-        assert_near(&one, &other, 4);
+        let rows: Vec<Vec<f32>> = (0..ROWS).map(|seed| numbers(37, seed as u64)).collect();
+        let rows: [&[f32]; ROWS] = std::array::from_fn(|i| &rows[i][..]);
+        let a = std::array::from_fn(|i| i as f32 * 0.3 - 1.0);
+        let (mut one, mut other) = (numbers(37, 99), numbers(37, 99));
+        add_group(a, rows, &mut one);
+        add_group_portable(a, rows, &mut other);
+        assert_near(&one, &other, ROWS);
     }
 }
