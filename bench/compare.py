@@ -260,25 +260,30 @@ def about(options):
     }
 
 
+def keep(path, known, results):
+    """Writes all figures so far: what is measured once is not lost with what fails later."""
+    path.write_text(json.dumps(known | {"rows": [result.kept() for result in results]}, indent=1) + "\n")
+
+
 def main():
     options = arguments()
     bench = Bench(options)
     known = about(options)
     chosen = [row for row in rows(bench.models(), bench.plan) if row.name in options.rows]
     results = [Results(row) for row in chosen]
+    kept = HERE / "runs" / f"{known['date'].replace(':', '')}.json"
+    kept.parent.mkdir(exist_ok=True)
     for number in range(options.rounds):
         say(f"round {number + 1} of {options.rounds}")
         for result in results:
             result.round(bench, backwards=number % 2 == 1)
+            keep(kept, known, results)
     for result in results:
         result.check()
     print(table(results))
     for result in results:
         for side, problem in result.problems.items():
             print(f"\n{result.row.name}, {side}: {problem}")
-    kept = HERE / "runs" / f"{known['date'].replace(':', '')}.json"
-    kept.parent.mkdir(exist_ok=True)
-    kept.write_text(json.dumps(known | {"rows": [result.kept() for result in results]}, indent=1) + "\n")
     say(f"all figures: {kept}")
     sys.exit(any(problem.startswith("failed") for result in results for problem in result.problems.values()))
 
