@@ -21,7 +21,9 @@ from report import Report, agree
 TEXT = "the cat sat on the mat. a dog ran by the sea. 猫坐在垫子上，狗在海边跑。\n"
 PROMPT = "the cat sat 猫坐"
 # How far a logit may be off, as a part of the largest. llama.cpp's GELU is a table of 16-bit numbers.
-TYPES = {"f32": 5e-3, "f16": 5e-3, "q8_0": 5e-2, "q4_k": 2e-1}
+TYPES = {"f32": 5e-3, "f16": 5e-3, "q8_0": 5e-2, "q4_k": 5e-2}
+# What fewer bits may cost in this small and very certain model, whoever runs it.
+COSTS = {"f32": 0.0, "f16": 1e-2, "q8_0": 2e-1, "q4_k": 2e-1}
 # The same for its own files: it rounds the factors of a product to 8 bits.
 QUANTISED = {
     "F16": 1e-2,
@@ -100,7 +102,10 @@ def check(minigpt, model, path, dtype, tolerance):
     assert ids == ours, f"llama.cpp has the ids {ids}, we {ours}"
     llama.eval(ids)
     theirs = torch.tensor(llama.scores[: len(ids)]).double()
-    agree("logits", theirs, torch.tensor(inspect(minigpt, model, ids, "--full")["logits"]).double(), tolerance)
+    ours = torch.tensor(inspect(minigpt, path, ids, "--full")["logits"]).double()
+    agree("logits of the file", theirs, ours, tolerance)
+    before = torch.tensor(inspect(minigpt, model, ids, "--full")["logits"]).double()
+    agree("logits of the model that it was made from", theirs, before, max(tolerance, COSTS[dtype]))
     if dtype == "f32":
         answer = json.loads(run(minigpt, "generate", "--model", model, "--prompt", PROMPT, "--temperature", "0",
                                 "--max-new-tokens", "40", "--json"))
