@@ -20,12 +20,12 @@ pub enum Error {
         message: String,
     },
     /// A file that could not be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {problem}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        problem: std::io::Error,
     },
     /// A tensor operation failed.
     #[error(transparent)]

@@ -43,6 +43,6 @@ fn problem(path: &Path, message: impl Into<String>) -> Error {
     Error::Folder { path: path.to_owned(), message: message.into() }
 }
 
-fn io(path: &Path, source: std::io::Error) -> Error {
-    Error::Io { path: path.to_owned(), source }
+fn io(path: &Path, problem: std::io::Error) -> Error {
+    Error::Io { path: path.to_owned(), problem }
 }

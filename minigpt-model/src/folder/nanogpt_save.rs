@@ -60,7 +60,7 @@ fn refusal(config: &Config) -> Option<String> {
         (biases.iter().any(|&bias| bias != biases[0]), "some biases without others"),
     ];
     let reasons: Vec<&str> = reasons.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
-    (!reasons.is_empty()).then(|| format!("nanoGPT has no {}", reasons.join(", no ")))
+    (!reasons.is_empty()).then(|| format!("nanoGPT's model can't have {}", reasons.join(", or ")))
 }
 
 /// A tensor under nanoGPT's name, in its layout.

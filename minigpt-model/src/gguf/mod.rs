@@ -33,7 +33,7 @@ pub fn refusal(config: &Config) -> Option<String> {
         (config.activation_function == Activation::Relu, "ReLU"),
     ];
     let reasons: Vec<&str> = reasons.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
-    (!reasons.is_empty()).then(|| format!("GGUF's gpt2 has no {}", reasons.join(", no ")))
+    (!reasons.is_empty()).then(|| format!("GGUF's gpt2 can't have {}", reasons.join(", or ")))
 }
 
 /// What changes on the way, though the model can be written.

@@ -1,6 +1,6 @@
 //! `minigpt export`: a model folder becomes what another tool reads.
 
-use super::import::{FILES, Writing};
+use super::import::{FILES, Writing, shape};
 use crate::output;
 use crate::table::{Table, bytes, count};
 use anyhow::{Context, Result, bail, ensure};
@@ -138,14 +138,7 @@ fn describe(answer: &Answer, model: &Model) -> String {
     table.row(["model", &model.files.path.display().to_string()]);
     table.row([
         "shape",
-        &format!(
-            "{} layers, {} heads, width {}, {} parameters in {}",
-            config.n_layer,
-            config.n_head,
-            config.n_embd,
-            count(Count::of(config).total),
-            answer.dtype
-        ),
+        &format!("{}, {} parameters in {}", shape(config), count(Count::of(config).total), answer.dtype),
     ]);
     for note in &answer.notes {
         table.row(["note", note]);

@@ -2,7 +2,7 @@
 
 use crate::output;
 use crate::progress::Progress;
-use crate::table::{Table, count};
+use crate::table::{Table, count, counted};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use minigpt::{ChatTemplate, Hub, OnDisk, compare_logits};
@@ -146,13 +146,16 @@ fn check(model: &StoredModel, folder: &Path, dtype: Option<PlainDtype>) -> Resul
     Ok(difference)
 }
 
+/// A model's size in words.
+pub fn shape(config: &Config) -> String {
+    let (layers, heads) = (counted(config.n_layer as u64, "layer"), counted(config.n_head as u64, "head"));
+    format!("{layers}, {heads}, width {}", config.n_embd)
+}
+
 fn describe(answer: &Answer, config: &Config) -> String {
     let mut table = Table::default();
     table.row(["found", &format!("{}, {} parameters", answer.kind, count(answer.parameters))]);
-    table.row([
-        "shape",
-        &format!("{} layers, {} heads, width {}", config.n_layer, config.n_head, config.n_embd),
-    ]);
+    table.row(["shape", &shape(config)]);
     table.row(["context", &count(config.block_size as u64)]);
     let numbers = match answer.dtype == answer.dtype_written {
         true => answer.dtype.clone(),
