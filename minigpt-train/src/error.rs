@@ -30,12 +30,12 @@ pub enum Error {
         grad_norm: f64,
     },
     /// A file that could not be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {problem}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        problem: std::io::Error,
     },
     /// The model failed.
     #[error(transparent)]

@@ -107,8 +107,8 @@ fn sync_folder(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn io(path: &Path, source: std::io::Error) -> Error {
-    Error::Io { path: path.to_owned(), source }
+pub(crate) fn io(path: &Path, problem: std::io::Error) -> Error {
+    Error::Io { path: path.to_owned(), problem }
 }
 
 #[cfg(test)]
