@@ -154,8 +154,8 @@ mod tests {
         fn few_rows_equal_a_product(m in 1usize..=FEW, k in 1usize..70, n in 1usize..300, seed: u64) {
             let (x, w) = (numbers(m * k, seed), numbers(k * n, seed ^ 1));
             let a = Matrix::new(&x, m, k, k);
-            assert_near(&times(&x, k, &w, n), &new_product(a, Matrix::new(&w, k, n, n)), k);
-            assert_near(&times_turned(&x, k, &w, n), &new_product(a, Matrix::new(&w, n, k, k).t()), k);
+            assert_near(&times(&x, k, &w, n), &new_product(a, Matrix::new(&w, k, n, n), None), k);
+            assert_near(&times_turned(&x, k, &w, n), &new_product(a, Matrix::new(&w, n, k, k).t(), None), k);
         }
     }
 
@@ -164,8 +164,8 @@ mod tests {
         let (m, k, n) = (3, 130, 2500);
         let (x, w) = (numbers(m * k, 1), numbers(k * n, 2));
         let a = Matrix::new(&x, m, k, k);
-        assert_near(&times(&x, k, &w, n), &new_product(a, Matrix::new(&w, k, n, n)), k);
-        assert_near(&times_turned(&x, k, &w, n), &new_product(a, Matrix::new(&w, n, k, k).t()), k);
+        assert_near(&times(&x, k, &w, n), &new_product(a, Matrix::new(&w, k, n, n), None), k);
+        assert_near(&times_turned(&x, k, &w, n), &new_product(a, Matrix::new(&w, n, k, k).t(), None), k);
     }
 
     #[test]

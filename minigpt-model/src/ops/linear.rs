@@ -66,10 +66,17 @@ impl Linear {
             candle_core::bail!("a layer for rows of {} got rows of {width}", weight.rows);
         }
         let x = floats(x, x_layout)?;
-        let mut y = match (1..=FEW).contains(&rows) && width > 0 {
-            true if self.stored == Stored::InOut => times(x, width, weight.data, weight.columns),
-            true => times_turned(x, width, weight.data, weight.columns),
-            false => new_product(Matrix::new(x, rows, width, width), weight),
+        let y = match (1..=FEW).contains(&rows) && width > 0 {
+            true => self.few_rows(x, width, weight, bias),
+            false => new_product(Matrix::new(x, rows, width, width), weight, bias),
+        };
+        Ok((CpuStorage::F32(y), Shape::from((rows, weight.columns))))
+    }
+
+    fn few_rows(&self, x: &[f32], width: usize, weight: Matrix, bias: Option<&[f32]>) -> Vec<f32> {
+        let mut y = match self.stored {
+            Stored::InOut => times(x, width, weight.data, weight.columns),
+            Stored::OutIn => times_turned(x, width, weight.data, weight.columns),
         };
         if let Some(bias) = bias {
             simd::vectorized(|| {
@@ -78,7 +85,7 @@ impl Linear {
                 }
             });
         }
-        Ok((CpuStorage::F32(y), Shape::from((rows, weight.columns))))
+        y
     }
 
     /// dx = dy · Wᵀ, and dW = xᵀ · dy in the shape in which W is stored, unless somebody collects it.
@@ -91,12 +98,12 @@ impl Linear {
                 Stored::InOut => (x.t(), dy),
                 Stored::OutIn => (dy.t(), x),
             };
-            let dx = new_product(dy, self.weight(w, shape).t());
+            let dx = new_product(dy, self.weight(w, shape).t(), None);
             if !sink::is_open(weight) {
-                return Ok((dx, Some(new_product(left, right))));
+                return Ok((dx, Some(new_product(left, right, None))));
             }
             sink::pour(weight, |before| match before {
-                None => new_product(left, right),
+                None => new_product(left, right, None),
                 Some(mut sum) => {
                     add_product(&mut sum, left, right);
                     sum

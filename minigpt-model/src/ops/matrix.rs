@@ -1,7 +1,11 @@
 //! Matrix products on strided views of a buffer: the building block of everything else.
 #![expect(unsafe_code, reason = "the matrix product takes pointers")]
 
-use gemm::Parallelism;
+use std::ops::Range;
+
+/// The sizes of a tile of the product on a CPU with AVX2; pieces for threads consist of whole ones.
+pub(super) const ROWS: usize = 6;
+pub(super) const COLUMNS: usize = 16;
 
 /// A matrix inside somebody's buffer: element (i, j) is `data[i * row + j * column]`.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +33,15 @@ impl<'a> Matrix<'a> {
         Self { rows: self.columns, columns: self.rows, row: self.column, column: self.row, ..self }
     }
 
+    /// Some of its rows and columns.
+    pub fn part(self, rows: Range<usize>, columns: Range<usize>) -> Self {
+        assert!(rows.end <= self.rows && columns.end <= self.columns, "a part that reaches beyond its matrix");
+        let start = rows.start * self.row + columns.start * self.column;
+        // An empty part may begin behind the last element.
+        let data = self.data.get(start..).unwrap_or_default();
+        Self { data, rows: rows.len(), columns: columns.len(), ..self }
+    }
+
     fn check(&self) {
         let empty = self.rows == 0 || self.columns == 0;
         let last = || (self.rows - 1) * self.row + (self.columns - 1) * self.column;
@@ -36,23 +49,48 @@ impl<'a> Matrix<'a> {
     }
 }
 
+/// Where a product goes: row `i` begins at `at + i * row`.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub at: *mut f32,
+    pub row: usize,
+}
+
+impl Target {
+    /// The part from a row and a column on.
+    ///
+    /// # Safety
+    /// They lie inside the target.
+    pub unsafe fn part(self, row: usize, column: usize) -> Self {
+        // SAFETY: the caller's.
+        Self { at: unsafe { self.at.add(row * self.row + column) }, ..self }
+    }
+}
+
+/// What a product is added to: where it begins, and from one row to the next. Rows that are 0 apart are one for all.
+pub(super) type Base = Option<(*const f32, usize)>;
+
 /// `dst = scale · a · b`, or `dst += scale · a · b` when `add` is set, on one thread. `dst` holds `a.rows` ×
 /// `b.columns` elements.
 pub fn product(dst: &mut [f32], add: bool, scale: f32, a: Matrix, b: Matrix) {
     let (m, n) = check(a, b);
     assert_eq!(dst.len(), m * n, "the size of a product");
+    let target = Target { at: dst.as_mut_ptr(), row: n };
+    let base = add.then_some((target.at.cast_const(), n));
     // SAFETY: `check` made sure that every element of `a` and `b` lies inside its buffer, `dst` has m·n elements, and
     // being borrowed mutably it overlaps neither.
-    unsafe { multiply(dst.as_mut_ptr(), add, scale, a, b, Parallelism::None) }
+    unsafe { multiply(target, base, scale, a, b) }
 }
 
-/// `a · b` in a new buffer, on the threads of the current pool.
-pub fn new_product(a: Matrix, b: Matrix) -> Vec<f32> {
+/// `a · b` in a new buffer, with a bias added to each row if there is one, on the threads of the current pool.
+pub fn new_product(a: Matrix, b: Matrix, bias: Option<&[f32]>) -> Vec<f32> {
     let (m, n) = check(a, b);
+    assert!(bias.is_none_or(|bias| bias.len() == n), "the size of a bias");
     let mut dst = Vec::with_capacity(m * n);
+    let target = Target { at: dst.as_mut_ptr(), row: n };
     // SAFETY: as above; `dst` has room for m·n elements, all of which the product writes without reading them.
     unsafe {
-        multiply(dst.as_mut_ptr(), false, 1.0, a, b, parallelism(a, b));
+        on_all_threads(Pieces::of(a, b), target, bias.map(|bias| (bias.as_ptr(), 0)), a, b);
         dst.set_len(m * n);
     }
     dst
@@ -62,16 +100,9 @@ pub fn new_product(a: Matrix, b: Matrix) -> Vec<f32> {
 pub fn add_product(dst: &mut [f32], a: Matrix, b: Matrix) {
     let (m, n) = check(a, b);
     assert_eq!(dst.len(), m * n, "the size of a product");
+    let target = Target { at: dst.as_mut_ptr(), row: n };
     // SAFETY: as above.
-    unsafe { multiply(dst.as_mut_ptr(), true, 1.0, a, b, parallelism(a, b)) }
-}
-
-/// As many threads as a product is worth.
-fn parallelism(a: Matrix, b: Matrix) -> Parallelism {
-    /// Multiply-adds that are worth waking another thread for.
-    const WORTH_A_THREAD: usize = 1 << 18;
-    let threads = rayon::current_num_threads().min(a.rows * b.columns * a.columns / WORTH_A_THREAD);
-    if threads > 1 { Parallelism::Rayon(threads) } else { Parallelism::None }
+    unsafe { on_all_threads(Pieces::of(a, b), target, Some((target.at.cast_const(), n)), a, b) }
 }
 
 /// The size of the product of two matrices that lie inside their buffers.
@@ -82,33 +113,119 @@ fn check(a: Matrix, b: Matrix) -> (usize, usize) {
     (a.rows, b.columns)
 }
 
+/// Halves the product along its longer side until there are enough pieces for all threads: each piece copies only what
+/// it needs of the longer factor.
+///
 /// # Safety
-/// All elements of `a` and `b` lie inside their buffers, `dst` has room for the product, and holds it already if `add`.
-unsafe fn multiply(dst: *mut f32, add: bool, scale: f32, a: Matrix, b: Matrix, parallelism: Parallelism) {
+/// As for [`multiply`].
+unsafe fn on_all_threads(pieces: Pieces, target: Target, base: Base, a: Matrix, b: Matrix) {
+    let Some(half) = pieces.half() else {
+        // SAFETY: the caller's.
+        return unsafe { multiply(target, base, 1.0, a, b) };
+    };
     let (m, n, k) = (a.rows, b.columns, a.columns);
-    let read = f32::from(u8::from(add));
+    let (down, along) = match m > n {
+        true => ((m / 2).next_multiple_of(ROWS).min(m), 0),
+        false => (0, (n / 2).next_multiple_of(COLUMNS).min(n)),
+    };
+    let (a, b) = match m > n {
+        true => ([a.part(0..down, 0..k), a.part(down..m, 0..k)], [b, b]),
+        false => ([a, a], [b.part(0..k, 0..along), b.part(0..k, along..n)]),
+    };
+    // SAFETY: both halves lie inside what the caller vouches for, and they don't overlap.
+    let (far, far_base) = unsafe {
+        (target.part(down, along), base.map(|(at, row)| (at.add(down * row + along), row)))
+    };
+    let (near, far) = (Shared(target, base), Shared(far, far_base));
+    rayon::join(
+        // SAFETY: the caller's, and both write different elements.
+        move || unsafe { near.run(half, a[0], b[0]) },
+        // SAFETY: the same.
+        move || unsafe { far.run(half, a[1], b[1]) },
+    );
+}
+
+/// What a thread works on while others work beside it.
+#[derive(Clone, Copy)]
+struct Shared(Target, Base);
+
+// SAFETY: threads are given parts that don't overlap.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    /// # Safety
+    /// As for [`multiply`].
+    unsafe fn run(self, pieces: Pieces, a: Matrix, b: Matrix) {
+        // SAFETY: the caller's.
+        unsafe { on_all_threads(pieces, self.0, self.1, a, b) }
+    }
+}
+
+/// Into how many pieces a product is cut.
+#[derive(Clone, Copy)]
+struct Pieces(usize);
+
+impl Pieces {
+    /// A few for each thread, so that one that is held up is helped by the others; but no small ones.
+    fn of(a: Matrix, b: Matrix) -> Self {
+        /// Multiply-adds that are worth waking another thread for.
+        const WORTH_A_THREAD: usize = 1 << 18;
+        let threads = rayon::current_num_threads();
+        let most = if threads == 1 { 1 } else { 2 * threads };
+        Self(most.min(a.rows * b.columns * a.columns / WORTH_A_THREAD))
+    }
+
+    fn half(self) -> Option<Self> {
+        (self.0 > 1).then_some(Self(self.0.div_ceil(2)))
+    }
+}
+
+/// `target = base + scale · a · b`, on one thread: by tiles on a CPU that has what they need, elsewhere by the `gemm` crate.
+///
+/// # Safety
+/// All elements of `a` and `b` lie inside their buffers, and `target` and `base` have room for `a.rows` × `b.columns`
+/// elements, those of `base` with values. Only `base` and `target` may be the same memory.
+unsafe fn multiply(target: Target, base: Base, scale: f32, a: Matrix, b: Matrix) {
+    #[cfg(target_arch = "x86_64")]
+    if super::simd::has_avx2() {
+        // SAFETY: just asked; the rest is the caller's.
+        return unsafe { super::tiles::multiply(target, base, scale, a, b) };
+    }
+    // SAFETY: the caller's.
+    unsafe { multiply_portable(target, base, scale, a, b) }
+}
+
+/// # Safety
+/// As for [`multiply`].
+unsafe fn multiply_portable(target: Target, base: Base, scale: f32, a: Matrix, b: Matrix) {
+    let (m, n, k) = (a.rows, b.columns, a.columns);
     // SAFETY: the caller's.
     unsafe {
+        if let Some((from, row)) = base.filter(|(from, _)| !std::ptr::eq(*from, target.at)) {
+            (0..m).for_each(|i| {
+                from.add(i * row).copy_to_nonoverlapping(target.at.add(i * target.row), n);
+            });
+        }
         gemm::gemm(
             m,
             n,
             k,
-            dst,
+            target.at,
             1,
-            n as isize,
-            add,
+            target.row as isize,
+            base.is_some(),
             a.data.as_ptr(),
             a.column as isize,
             a.row as isize,
             b.data.as_ptr(),
             b.column as isize,
             b.row as isize,
-            read,
+            1.0,
             scale,
             false,
             false,
             false,
-            parallelism,
+            gemm::Parallelism::None,
         );
     }
 }
@@ -135,7 +252,8 @@ mod tests {
         let (a, b) = (Matrix::new(&[], 2, 0, 0), Matrix::new(&[], 0, 2, 2));
         product(&mut dst, false, 1.0, a, b);
         assert_eq!(dst, [0.0; 4]);
-        assert_eq!(new_product(a, b), [0.0; 4]);
+        assert_eq!(new_product(a, b, None), [0.0; 4]);
+        assert_eq!(new_product(a, b, Some(&[1.0, 2.0])), [1.0, 2.0, 1.0, 2.0]);
         let mut dst = [7.0; 4];
         add_product(&mut dst, a, b);
         assert_eq!(dst, [7.0; 4]);

@@ -22,6 +22,8 @@ mod sink;
 mod tape;
 #[cfg(test)]
 mod testing;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
 
 pub use activation::{activation, activation_composed};
 pub use attention::{Visible, attention, attention_composed, self_attention, split_heads};
