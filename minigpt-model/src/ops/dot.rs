@@ -36,6 +36,26 @@ pub fn dot<W: Weights>(weights: &[W], x: &[f32]) -> f32 {
     W::dot_portable(weights, x)
 }
 
+/// The products of a row of weights with each of the rows of `x`, which lie behind one another.
+pub fn dot_rows(weights: &[f32], x: &[f32], y: &mut [f32]) {
+    let width = weights.len();
+    assert_eq!(width * y.len(), x.len(), "rows of one length");
+    let mut done = 0;
+    #[cfg(target_arch = "x86_64")]
+    if simd::has_avx2() {
+        for y in y.as_chunks_mut::<4>().0 {
+            let x = std::array::from_fn(|i| &x[(done + i) * width..][..width]);
+            // SAFETY: just asked and asserted.
+            *y = unsafe { avx2::dot_four(weights, x) };
+            done += 4;
+        }
+    }
+    for y in &mut y[done..] {
+        *y = dot(weights, &x[done * width..][..width]);
+        done += 1;
+    }
+}
+
 impl Weights for f32 {
     const NUMBERS: usize = 1;
 
@@ -116,7 +136,7 @@ impl Weights for Q8Block {
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,fma")]
+    #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn dot_avx2(weights: &[Self], x: &[f32]) -> f32 {
         // SAFETY: a block has 32 integers, and for each there are as many numbers.
         unsafe { avx2::dot_q8(weights, x) }
@@ -133,7 +153,7 @@ fn scale(block: &Q8Block) -> f32 {
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
-    use super::{Q8Block, scale};
+    use super::Q8Block;
     use half::{bf16, f16};
     use std::arch::x86_64::*;
 
@@ -186,13 +206,17 @@ mod avx2 {
         _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(half)))
     }
 
+    /// How far ahead weights are asked for, which come from memory one after the other.
+    const AHEAD: usize = 2048;
+
     /// # Safety
-    /// AVX2 and FMA; `x` has 32 numbers for each block.
+    /// AVX2, FMA and F16C; `x` has 32 numbers for each block.
     #[inline]
-    #[target_feature(enable = "avx2,fma")]
+    #[target_feature(enable = "avx2,fma,f16c")]
     pub unsafe fn dot_q8(blocks: &[Q8Block], x: &[f32]) -> f32 {
-        let mut sums = [_mm256_setzero_ps(); 4];
-        for (i, (block, x)) in blocks.iter().zip(x.as_chunks::<32>().0).enumerate() {
+        let mut sum = _mm256_setzero_ps();
+        for (block, x) in blocks.iter().zip(x.as_chunks::<32>().0) {
+            _mm_prefetch::<_MM_HINT_T0>(block.as_ptr().wrapping_add(AHEAD).cast());
             let eight = |lane: usize| {
                 // SAFETY: 8 · lane + 8 ≤ 32 integers lie behind the two bytes of the scale.
                 let q = unsafe { _mm_loadl_epi64(block.as_ptr().add(2 + 8 * lane).cast()) };
@@ -201,10 +225,34 @@ mod avx2 {
             // Summed before they are scaled, so that there is one scaling for all four.
             let low = _mm256_fmadd_ps(eight(1), load(x, 8), _mm256_mul_ps(eight(0), load(x, 0)));
             let high = _mm256_fmadd_ps(eight(3), load(x, 24), _mm256_mul_ps(eight(2), load(x, 16)));
-            let scale = _mm256_set1_ps(scale(block));
-            sums[i % 4] = _mm256_fmadd_ps(scale, _mm256_add_ps(low, high), sums[i % 4]);
+            let bits = _mm_cvtsi32_si128(i32::from(u16::from_le_bytes([block[0], block[1]])));
+            let scale = _mm256_broadcastss_ps(_mm_cvtph_ps(bits));
+            sum = _mm256_fmadd_ps(scale, _mm256_add_ps(low, high), sum);
         }
-        total(sums)
+        total([sum, _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()])
+    }
+
+    /// One row of weights with four of numbers.
+    ///
+    /// # Safety
+    /// AVX2 and FMA; all rows are of one length.
+    #[target_feature(enable = "avx2,fma")]
+    pub unsafe fn dot_four(weights: &[f32], x: [&[f32]; 4]) -> [f32; 4] {
+        let mut sums = [[_mm256_setzero_ps(); 2]; 4];
+        let whole = weights.len() / 16 * 16;
+        for i in (0..whole).step_by(16) {
+            _mm_prefetch::<_MM_HINT_T0>(weights.as_ptr().wrapping_add(i + AHEAD / 4).cast());
+            let w = [load(weights, i), load(weights, i + 8)];
+            for (sums, x) in sums.iter_mut().zip(x) {
+                sums[0] = _mm256_fmadd_ps(w[0], load(x, i), sums[0]);
+                sums[1] = _mm256_fmadd_ps(w[1], load(x, i + 8), sums[1]);
+            }
+        }
+        let mut y = sums.map(|[a, b]| total([a, b, _mm256_setzero_ps(), _mm256_setzero_ps()]));
+        for (y, x) in y.iter_mut().zip(x) {
+            *y += (whole..weights.len()).map(|i| weights[i] * x[i]).sum::<f32>();
+        }
+        y
     }
 
     #[inline]
@@ -259,6 +307,19 @@ mod tests {
             Q8Block::expand(bytes.as_chunks().0, &mut ours);
             let theirs = w.dequantize(&candle_core::Device::Cpu).unwrap().to_vec1::<f32>().unwrap();
             assert_eq!(ours, theirs);
+        }
+    }
+
+    #[test]
+    fn rows_together_are_the_rows_one_by_one() {
+        for (width, rows) in [(1, 4), (16, 3), (33, 4), (100, 9), (0, 2)] {
+            let (w, x) = (numbers(width, 1), numbers(width * rows, 2));
+            let mut y = vec![0f32; rows];
+            dot_rows(&w, &x, &mut y);
+            for (i, y) in y.iter().enumerate() {
+                let one = dot(&w, &x[i * width..(i + 1) * width]);
+                assert!((y - one).abs() <= 1e-5 * (1.0 + one.abs()), "{y} is not {one}");
+            }
         }
     }
 

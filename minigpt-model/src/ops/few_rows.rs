@@ -2,16 +2,19 @@
 //! order in which they lie, by all cores. Packing them first, as a large product does, would cost more than it saves.
 #![expect(unsafe_code, reason = "vector instructions")]
 
-use super::dot::dot;
+use super::dot::{dot, dot_rows};
 use super::simd;
 use rayon::prelude::*;
+use std::array::from_fn;
 
 /// So many rows are few.
-pub const FEW: usize = 16;
+pub const FEW: usize = 8;
 /// Multiply-adds that are worth a thread.
 const TASK: usize = 1 << 15;
-/// Rows of a weight that are added at a time.
-const ROWS: usize = 8;
+/// Rows of a weight that are added at a time,
+const ROWS: usize = 4;
+/// and columns: so many of these rows stay in the first cache while all rows of `x` meet them.
+const COLUMNS: usize = 128;
 
 /// `x · W` for the few rows of `x`, `k` wide, and a weight (k, n).
 pub fn times(x: &[f32], k: usize, weight: &[f32], n: usize) -> Vec<f32> {
@@ -45,8 +48,9 @@ pub fn times_turned(x: &[f32], k: usize, weight: &[f32], n: usize) -> Vec<f32> {
     let mut turned = vec![0f32; m * n]; // (n, m)
     turned.par_chunks_mut(rows * m).zip(weight.par_chunks(rows * k)).for_each(|(y, weight)| {
         for (y, w) in y.chunks_mut(m).zip(weight.chunks(k)) {
-            for (y, x) in y.iter_mut().zip(x.chunks(k)) {
-                *y = dot(w, x);
+            match y {
+                [y] => *y = dot(w, x),
+                y => dot_rows(w, x, y),
             }
         }
     });
@@ -71,9 +75,20 @@ fn add_rows(x: &[f32], k: usize, first: usize, weight: &[f32], n: usize, y: &mut
     let rest = groups.remainder();
     let mut i = first;
     for group in groups {
-        let rows: [&[f32]; ROWS] = std::array::from_fn(|j| &group[j * n..(j + 1) * n]);
-        for (x, y) in x.chunks(k).zip(y.chunks_mut(n)) {
-            add_group(std::array::from_fn(|j| x[i + j]), rows, y);
+        for left in (0..n).step_by(COLUMNS) {
+            let columns = left..(left + COLUMNS).min(n);
+            let rows: [&[f32]; ROWS] = from_fn(|j| &group[j * n..(j + 1) * n][columns.clone()]);
+            // Two rows of x share what is read of the weight.
+            for (x, y) in x.chunks(2 * k).zip(y.chunks_mut(2 * n)) {
+                let a = |row: usize| from_fn(|j| x[row * k + i + j]);
+                match y.split_at_mut(n) {
+                    (one, []) => add_group([a(0)], rows, [&mut one[columns.clone()]]),
+                    (one, two) => {
+                        let y = [&mut one[columns.clone()], &mut two[columns.clone()]];
+                        add_group([a(0), a(1)], rows, y);
+                    }
+                }
+            }
         }
         i += ROWS;
     }
@@ -84,12 +99,14 @@ fn add_rows(x: &[f32], k: usize, first: usize, weight: &[f32], n: usize, y: &mut
     }
 }
 
-/// `y += Σ aᵢ · rowᵢ`
+/// `y += Σ aᵢ · rowᵢ`, for M of `a` and `y`.
 #[inline]
-fn add_group(a: [f32; ROWS], rows: [&[f32]; ROWS], y: &mut [f32]) {
+fn add_group<const M: usize>(a: [[f32; ROWS]; M], rows: [&[f32]; ROWS], y: [&mut [f32]; M]) {
     #[cfg(target_arch = "x86_64")]
     if simd::has_avx2() {
-        assert!(rows.iter().all(|row| row.len() == y.len()), "rows of one length");
+        let n = rows[0].len();
+        let equal = rows.iter().all(|row| row.len() == n) && y.iter().all(|y| y.len() == n);
+        assert!(equal, "rows of one length");
         // SAFETY: just asked and asserted.
         unsafe { add_group_avx2(a, rows, y) };
         return;
@@ -97,33 +114,38 @@ fn add_group(a: [f32; ROWS], rows: [&[f32]; ROWS], y: &mut [f32]) {
     add_group_portable(a, rows, y);
 }
 
-fn add_group_portable(a: [f32; ROWS], rows: [&[f32]; ROWS], y: &mut [f32]) {
-    for (a, row) in a.iter().zip(rows) {
-        y.iter_mut().zip(row).for_each(|(y, w)| *y += a * w);
+fn add_group_portable<const M: usize>(a: [[f32; ROWS]; M], rows: [&[f32]; ROWS], y: [&mut [f32]; M]) {
+    for (a, y) in a.iter().zip(y) {
+        for (a, row) in a.iter().zip(rows) {
+            y.iter_mut().zip(row).for_each(|(y, w)| *y += a * w);
+        }
     }
 }
 
 /// # Safety
-/// The CPU has AVX2 and FMA, and the rows are as long as `y`.
+/// The CPU has AVX2 and FMA, and all rows are of one length.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn add_group_avx2(a: [f32; ROWS], rows: [&[f32]; ROWS], y: &mut [f32]) {
+unsafe fn add_group_avx2<const M: usize>(a: [[f32; ROWS]; M], rows: [&[f32]; ROWS], y: [&mut [f32]; M]) {
     use std::arch::x86_64::*;
-    let b = a.map(|a| _mm256_set1_ps(a));
-    let whole = y.len() / 8 * 8;
+    let b = a.map(|a| a.map(|a| _mm256_set1_ps(a)));
+    let whole = rows[0].len() / 8 * 8;
     for j in (0..whole).step_by(8) {
-        // SAFETY: eight numbers from `j` on are there, in `y` and in every row.
+        // SAFETY: eight numbers from `j` on are there, in every row.
         unsafe {
-            let at = y.as_mut_ptr().add(j);
-            // Two sums, so that an addition does not wait for all before it.
-            let mut sums = [_mm256_loadu_ps(at), _mm256_setzero_ps()];
-            for (i, (b, row)) in b.iter().zip(rows).enumerate() {
-                sums[i % 2] = _mm256_fmadd_ps(*b, _mm256_loadu_ps(row.as_ptr().add(j)), sums[i % 2]);
+            let mut sums: [__m256; M] = from_fn(|m| _mm256_loadu_ps(y[m].as_ptr().add(j)));
+            for (i, row) in rows.iter().enumerate() {
+                let w = _mm256_loadu_ps(row.as_ptr().add(j));
+                for (sum, b) in sums.iter_mut().zip(b) {
+                    *sum = _mm256_fmadd_ps(b[i], w, *sum);
+                }
             }
-            _mm256_storeu_ps(at, _mm256_add_ps(sums[0], sums[1]));
+            for (m, sum) in sums.into_iter().enumerate() {
+                _mm256_storeu_ps(y[m].as_mut_ptr().add(j), sum);
+            }
         }
     }
-    add_group_portable(a, rows.map(|row| &row[whole..]), &mut y[whole..]);
+    add_group_portable(a, rows.map(|row| &row[whole..]), y.map(|y| &mut y[whole..]));
 }
 
 #[cfg(test)]
@@ -171,11 +193,13 @@ mod tests {
     #[test]
     fn both_kernels_add_the_same() {
         let rows: Vec<Vec<f32>> = (0..ROWS).map(|seed| numbers(37, seed as u64)).collect();
-        let rows: [&[f32]; ROWS] = std::array::from_fn(|i| &rows[i][..]);
-        let a = std::array::from_fn(|i| i as f32 * 0.3 - 1.0);
-        let (mut one, mut other) = (numbers(37, 99), numbers(37, 99));
-        add_group(a, rows, &mut one);
-        add_group_portable(a, rows, &mut other);
-        assert_near(&one, &other, ROWS);
+        let rows: [&[f32]; ROWS] = from_fn(|i| &rows[i][..]);
+        let a = from_fn(|m| from_fn(|i| (m + i) as f32 * 0.3 - 1.0));
+        let start = || (numbers(37, 98), numbers(37, 99));
+        let (mut one, mut other) = (start(), start());
+        add_group(a, rows, [&mut one.0, &mut one.1]);
+        add_group_portable(a, rows, [&mut other.0, &mut other.1]);
+        assert_near(&one.0, &other.0, ROWS);
+        assert_near(&one.1, &other.1, ROWS);
     }
 }

@@ -35,7 +35,10 @@ impl<'a> Matrix<'a> {
 
     /// Some of its rows and columns.
     pub fn part(self, rows: Range<usize>, columns: Range<usize>) -> Self {
-        assert!(rows.end <= self.rows && columns.end <= self.columns, "a part that reaches beyond its matrix");
+        assert!(
+            rows.end <= self.rows && columns.end <= self.columns,
+            "a part that reaches beyond its matrix"
+        );
         let start = rows.start * self.row + columns.start * self.column;
         // An empty part may begin behind the last element.
         let data = self.data.get(start..).unwrap_or_default();
@@ -133,9 +136,8 @@ unsafe fn on_all_threads(pieces: Pieces, target: Target, base: Base, a: Matrix, 
         false => ([a, a], [b.part(0..k, 0..along), b.part(0..k, along..n)]),
     };
     // SAFETY: both halves lie inside what the caller vouches for, and they don't overlap.
-    let (far, far_base) = unsafe {
-        (target.part(down, along), base.map(|(at, row)| (at.add(down * row + along), row)))
-    };
+    let (far, far_base) =
+        unsafe { (target.part(down, along), base.map(|(at, row)| (at.add(down * row + along), row))) };
     let (near, far) = (Shared(target, base), Shared(far, far_base));
     rayon::join(
         // SAFETY: the caller's, and both write different elements.

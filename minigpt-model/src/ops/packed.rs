@@ -3,7 +3,7 @@
 //! of the expanded matrix.
 #![expect(unsafe_code, reason = "blocks are read from bytes")]
 
-use super::dot::{Weights, dot};
+use super::dot::{Weights, dot, dot_rows};
 use super::matrix::{Matrix, product};
 use super::with_floats;
 use candle_core::quantized::{GgmlDType, GgmlType, k_quants};
@@ -157,9 +157,7 @@ impl Packed {
                 *y = self.blocks.dot(row * self.columns, x, &mut room);
             } else {
                 self.expand(row, &mut room);
-                for (x, y) in x.chunks(self.columns).zip(y) {
-                    *y = dot(&room, x);
-                }
+                dot_rows(&room, x, y);
             }
         }
     }

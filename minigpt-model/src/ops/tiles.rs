@@ -14,8 +14,9 @@ const LANES: usize = 8;
 const DEPTH: usize = 384;
 /// rows of `a` at a time: they stay in the second cache,
 const HEIGHT: usize = 32 * ROWS;
-/// and columns of `b`: in the third.
+/// and columns of `b`: in the third, or in the second if there are few rows to meet them.
 const WIDTH: usize = 256 * COLUMNS;
+const WIDTH_FOR_FEW: usize = 12 * COLUMNS;
 
 /// Copies of parts of both factors, in strips.
 #[derive(Default)]
@@ -41,7 +42,8 @@ pub unsafe fn multiply(target: Target, base: Base, scale: f32, a: Matrix, b: Mat
     // Parts of like size, whole tiles each. Without any inner step there is still one part: it sets what `base` says.
     let depth = k.div_ceil(k.div_ceil(DEPTH).max(1)).max(1);
     let height = m.div_ceil(m.div_ceil(HEIGHT)).next_multiple_of(ROWS);
-    let width = n.div_ceil(n.div_ceil(WIDTH)).next_multiple_of(COLUMNS);
+    let most = if m > 4 * ROWS { WIDTH } else { WIDTH_FOR_FEW };
+    let width = n.div_ceil(n.div_ceil(most)).next_multiple_of(COLUMNS);
     STRIPS.with_borrow_mut(|strips| {
         let grow = |v: &mut Vec<f32>, size| v.resize(v.len().max(size), 0.0);
         grow(&mut strips.a, height * depth);
@@ -228,12 +230,14 @@ unsafe fn pack<const S: usize>(strips: &mut [f32], matrix: Matrix) {
         match (matrix.row, matrix.column) {
             (1, _) => pack_along::<S>(strips, matrix, whole),
             (_, 1) => {
-                for (i, strip) in strips[..whole * S * depth].chunks_exact_mut((S * depth).max(1)).enumerate() {
+                for (i, strip) in strips[..whole * S * depth].chunks_exact_mut((S * depth).max(1)).enumerate()
+                {
                     pack_across::<S>(strip, matrix.part(i * S..(i + 1) * S, 0..depth));
                 }
             }
             _ => {
-                for (i, strip) in strips[..whole * S * depth].chunks_exact_mut((S * depth).max(1)).enumerate() {
+                for (i, strip) in strips[..whole * S * depth].chunks_exact_mut((S * depth).max(1)).enumerate()
+                {
                     pack_slowly::<S>(strip, matrix.part(i * S..(i + 1) * S, 0..depth));
                 }
             }
@@ -333,7 +337,13 @@ mod tests {
         (0..a.rows).flat_map(|i| (0..b.columns).map(move |j| (i, j))).map(|(i, j)| sum(i, j)).collect()
     }
 
-    fn assert_product([m, k, n]: [usize; 3], [turn_a, turn_b]: [bool; 2], base: usize, scale: f32, seed: u64) {
+    fn assert_product(
+        [m, k, n]: [usize; 3],
+        [turn_a, turn_b]: [bool; 2],
+        base: usize,
+        scale: f32,
+        seed: u64,
+    ) {
         if !simd::has_avx2() {
             return;
         }
