@@ -1,5 +1,6 @@
 //! What the model thinks comes next: logits as probabilities, and the likeliest tokens.
 
+use minigpt_model::ops::log_sum_exp;
 use serde::Serialize;
 
 /// A token that could come next.
@@ -16,19 +17,13 @@ pub struct Candidate {
 /// The logarithm of each token's probability.
 pub fn log_softmax(logits: &[f32]) -> Vec<f64> {
     let (max, log_sum) = log_sum_exp(logits);
-    logits.iter().map(|&x| f64::from(x) - max - log_sum).collect()
+    logits.iter().map(|&x| f64::from(x) - f64::from(max) - log_sum).collect()
 }
 
 /// The logarithm of one token's probability.
 pub fn logprob(logits: &[f32], id: u32) -> f64 {
     let (max, log_sum) = log_sum_exp(logits);
-    f64::from(logits[id as usize]) - max - log_sum
-}
-
-/// max x and log Σ exp (x − max): in two parts, so that nothing overflows or drowns.
-fn log_sum_exp(logits: &[f32]) -> (f64, f64) {
-    let max = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
-    (max, logits.iter().map(|&x| (f64::from(x) - max).exp()).sum::<f64>().ln())
+    f64::from(logits[id as usize]) - f64::from(max) - log_sum
 }
 
 /// The `k` likeliest tokens, likeliest first; of equals, the lower id first.

@@ -37,6 +37,17 @@ pub fn cross_entropy_composed(logits: &Tensor, targets: &Tensor) -> Result<Tenso
     ((log_sum - picked)? * counts.to_dtype(logits.dtype())?)?.to_dtype(DType::F32)?.sum_all()
 }
 
+/// The largest logit, and log Σ exp(logit − largest): in two parts, so that nothing overflows or drowns.
+pub fn log_sum_exp(logits: &[f32]) -> (f32, f64) {
+    /// So few are summed in f32.
+    const PIECE: usize = 1024;
+    simd::vectorized(|| {
+        let max = simd::max(logits);
+        let piece = |x: &[f32]| f64::from(simd::sum(x, |x| simd::exp(x - max)));
+        (max, logits.chunks(PIECE).map(piece).sum::<f64>().ln())
+    })
+}
+
 struct CrossEntropy {
     targets: Vec<u32>,
     /// log Σ exp(logit) of each row, kept for the backward pass.
@@ -135,6 +146,16 @@ mod tests {
         )?;
         assert!((loss.to_scalar::<f32>()? - 3.0 * 50f32.ln()).abs() < 1e-5);
         Ok(())
+    }
+
+    #[test]
+    fn the_logarithm_of_a_sum_keeps_its_digits() {
+        let logits: Vec<f32> = (0..3001).map(|i| 700.0 + (i % 17) as f32).collect();
+        let (max, rest) = log_sum_exp(&logits);
+        let want = logits.iter().map(|&x| f64::from(x - 716.0).exp()).sum::<f64>().ln();
+        assert_eq!(max, 716.0);
+        assert!((rest - want).abs() < 1e-6, "{rest} is not {want}");
+        assert_eq!(log_sum_exp(&[1.0, f32::NEG_INFINITY]), (1.0, 0.0));
     }
 
     #[test]

@@ -36,23 +36,20 @@ pub fn dot<W: Weights>(weights: &[W], x: &[f32]) -> f32 {
     W::dot_portable(weights, x)
 }
 
-/// The products of a row of weights with each of the rows of `x`, which lie behind one another.
-pub fn dot_rows(weights: &[f32], x: &[f32], y: &mut [f32]) {
-    let width = weights.len();
-    assert_eq!(width * y.len(), x.len(), "rows of one length");
+/// The products of a row of weights with rows of as many numbers, which begin `row` numbers apart in `x`.
+pub fn dot_rows(weights: &[f32], x: &[f32], row: usize, y: &mut [f32]) {
+    let at = |i: usize| &x[i * row..][..weights.len()];
     let mut done = 0;
     #[cfg(target_arch = "x86_64")]
     if simd::has_avx2() {
         for y in y.as_chunks_mut::<4>().0 {
-            let x = std::array::from_fn(|i| &x[(done + i) * width..][..width]);
-            // SAFETY: just asked and asserted.
-            *y = unsafe { avx2::dot_four(weights, x) };
+            // SAFETY: just asked; the rows are of one length.
+            *y = unsafe { avx2::dot_four(weights, std::array::from_fn(|i| at(done + i))) };
             done += 4;
         }
     }
-    for y in &mut y[done..] {
-        *y = dot(weights, &x[done * width..][..width]);
-        done += 1;
+    for (i, y) in y.iter_mut().enumerate().skip(done) {
+        *y = dot(weights, at(i));
     }
 }
 
@@ -315,7 +312,7 @@ mod tests {
         for (width, rows) in [(1, 4), (16, 3), (33, 4), (100, 9), (0, 2)] {
             let (w, x) = (numbers(width, 1), numbers(width * rows, 2));
             let mut y = vec![0f32; rows];
-            dot_rows(&w, &x, &mut y);
+            dot_rows(&w, &x, width, &mut y);
             for (i, y) in y.iter().enumerate() {
                 let one = dot(&w, &x[i * width..(i + 1) * width]);
                 assert!((y - one).abs() <= 1e-5 * (1.0 + one.abs()), "{y} is not {one}");

@@ -3,12 +3,15 @@
 #![expect(unsafe_code, reason = "vector instructions")]
 
 use super::dot::{dot, dot_rows};
+use super::matrix::Matrix;
 use super::simd;
 use rayon::prelude::*;
 use std::array::from_fn;
 
 /// So many rows are few.
 pub const FEW: usize = 8;
+/// So many, if one thread does it all and the other factor is in the cache.
+const FEW_BY_ONE: usize = 2;
 /// Multiply-adds that are worth a thread.
 const TASK: usize = 1 << 15;
 /// Rows of a weight that are added at a time,
@@ -28,7 +31,7 @@ pub fn times(x: &[f32], k: usize, weight: &[f32], n: usize) -> Vec<f32> {
         .enumerate()
         .map(|(task, weight)| {
             let mut y = vec![0f32; m * n];
-            add_rows(x, k, task * rows, weight, n, &mut y);
+            add_rows(x, k, task * rows, weight, n, n, &mut y);
             y
         })
         .collect();
@@ -50,7 +53,7 @@ pub fn times_turned(x: &[f32], k: usize, weight: &[f32], n: usize) -> Vec<f32> {
         for (y, w) in y.chunks_mut(m).zip(weight.chunks(k)) {
             match y {
                 [y] => *y = dot(w, x),
-                y => dot_rows(w, x, y),
+                y => dot_rows(w, x, k, y),
             }
         }
     });
@@ -64,37 +67,58 @@ pub fn times_turned(x: &[f32], k: usize, weight: &[f32], n: usize) -> Vec<f32> {
     y
 }
 
+/// Whether [`product`] takes these two: a few rows, and a factor that is read in the order in which it lies.
+pub fn suits(a: Matrix, b: Matrix) -> bool {
+    a.rows <= FEW_BY_ONE && a.column == 1 && (b.row == 1 || b.column == 1)
+}
+
+/// `dst = scale · a · b` on one thread, for two that suit. `dst` holds `a.rows` × `b.columns` elements.
+pub fn product(dst: &mut [f32], scale: f32, a: Matrix, b: Matrix) {
+    let n = b.columns;
+    for (i, y) in dst.chunks_mut(n.max(1)).enumerate() {
+        let x = &a.data[i * a.row..][..a.columns];
+        if b.row == 1 {
+            dot_rows(x, b.data, b.column, y);
+        } else {
+            y.fill(0.0);
+            add_rows(x, a.columns, 0, b.data, b.row, n, y);
+        }
+        if scale != 1.0 {
+            simd::vectorized(|| y.iter_mut().for_each(|y| *y *= scale));
+        }
+    }
+}
+
 fn check(x: &[f32], m: usize, k: usize, weight: &[f32], n: usize) {
     assert!(m > 0 && k > 0 && n > 0, "an empty product");
     assert_eq!((x.len(), weight.len()), (m * k, k * n), "the sizes of a product");
 }
 
-/// What rows `first`, `first + 1`, … of a weight add to `x · W`.
-fn add_rows(x: &[f32], k: usize, first: usize, weight: &[f32], n: usize, y: &mut [f32]) {
-    let groups = weight.chunks_exact(ROWS * n);
-    let rest = groups.remainder();
-    let mut i = first;
-    for group in groups {
+/// What rows `first`, `first + 1`, … of a weight add to `x · W`. The rows lie `row` numbers apart.
+fn add_rows(x: &[f32], k: usize, first: usize, weight: &[f32], row: usize, n: usize, y: &mut [f32]) {
+    let rows = weight.len().div_ceil(row).min(k - first);
+    let whole = rows / ROWS * ROWS;
+    for i in (0..whole).step_by(ROWS) {
         for left in (0..n).step_by(COLUMNS) {
             let columns = left..(left + COLUMNS).min(n);
-            let rows: [&[f32]; ROWS] = from_fn(|j| &group[j * n..(j + 1) * n][columns.clone()]);
+            let group: [&[f32]; ROWS] = from_fn(|j| &weight[(i + j) * row..][columns.clone()]);
             // Two rows of x share what is read of the weight.
             for (x, y) in x.chunks(2 * k).zip(y.chunks_mut(2 * n)) {
-                let a = |row: usize| from_fn(|j| x[row * k + i + j]);
+                let a = |row: usize| from_fn(|j| x[row * k + first + i + j]);
                 match y.split_at_mut(n) {
-                    (one, []) => add_group([a(0)], rows, [&mut one[columns.clone()]]),
+                    (one, []) => add_group([a(0)], group, [&mut one[columns.clone()]]),
                     (one, two) => {
                         let y = [&mut one[columns.clone()], &mut two[columns.clone()]];
-                        add_group([a(0), a(1)], rows, y);
+                        add_group([a(0), a(1)], group, y);
                     }
                 }
             }
         }
-        i += ROWS;
     }
-    for (j, row) in rest.chunks(n).enumerate() {
+    for i in whole..rows {
+        let weight = &weight[i * row..][..n];
         for (x, y) in x.chunks(k).zip(y.chunks_mut(n)) {
-            simd::vectorized(|| y.iter_mut().zip(row).for_each(|(y, w)| *y += x[i + j] * w));
+            simd::vectorized(|| y.iter_mut().zip(weight).for_each(|(y, w)| *y += x[first + i] * w));
         }
     }
 }
@@ -150,7 +174,7 @@ unsafe fn add_group_avx2<const M: usize>(a: [[f32; ROWS]; M], rows: [&[f32]; ROW
 
 #[cfg(test)]
 mod tests {
-    use super::super::matrix::{Matrix, new_product};
+    use super::super::matrix::new_product;
     use super::super::testing::random;
     use super::*;
     use proptest::prelude::*;
@@ -188,6 +212,21 @@ mod tests {
         let a = Matrix::new(&x, m, k, k);
         assert_near(&times(&x, k, &w, n), &new_product(a, Matrix::new(&w, k, n, n), None), k);
         assert_near(&times_turned(&x, k, &w, n), &new_product(a, Matrix::new(&w, n, k, k).t(), None), k);
+    }
+
+    #[test]
+    fn one_thread_makes_the_same_of_strided_rows() {
+        for (k, n) in [(64, 80), (80, 64), (5, 3), (1, 200), (0, 4), (7, 1)] {
+            let (x, w) = (numbers(2 * k + 5, 1), numbers((k.max(n) + 2) * (k.max(n) + 3), 2));
+            let a = Matrix::new(&x, 2, k, k + 3);
+            for b in [Matrix::new(&w, k, n, n + 2), Matrix::new(&w, n, k, k + 1).t()] {
+                assert!(suits(a, b));
+                let mut y = vec![7f32; 2 * n];
+                product(&mut y, 0.5, a, b);
+                let want: Vec<f32> = new_product(a, b, None).iter().map(|y| 0.5 * y).collect();
+                assert_near(&y, &want, k.max(1));
+            }
+        }
     }
 
     #[test]

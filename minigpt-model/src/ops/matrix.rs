@@ -1,6 +1,7 @@
 //! Matrix products on strided views of a buffer: the building block of everything else.
 #![expect(unsafe_code, reason = "the matrix product takes pointers")]
 
+use super::few_rows;
 use std::ops::Range;
 
 /// The sizes of a tile of the product on a CPU with AVX2; pieces for threads consist of whole ones.
@@ -78,6 +79,9 @@ pub(super) type Base = Option<(*const f32, usize)>;
 pub fn product(dst: &mut [f32], add: bool, scale: f32, a: Matrix, b: Matrix) {
     let (m, n) = check(a, b);
     assert_eq!(dst.len(), m * n, "the size of a product");
+    if !add && few_rows::suits(a, b) {
+        return few_rows::product(dst, scale, a, b);
+    }
     let target = Target { at: dst.as_mut_ptr(), row: n };
     let base = add.then_some((target.at.cast_const(), n));
     // SAFETY: `check` made sure that every element of `a` and `b` lies inside its buffer, `dst` has m·n elements, and

@@ -157,7 +157,7 @@ impl Packed {
                 *y = self.blocks.dot(row * self.columns, x, &mut room);
             } else {
                 self.expand(row, &mut room);
-                dot_rows(&room, x, y);
+                dot_rows(&room, x, self.columns, y);
             }
         }
     }
