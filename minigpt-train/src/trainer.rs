@@ -252,6 +252,11 @@ impl Trainer {
     /// One step: the gradients of all micro-batches, and a move along their mean over tokens. Nothing is logged, judged
     /// or saved; [`Trainer::run`] does that.
     pub fn step(&mut self, rate: f64) -> Result<Record> {
+        // On a thread of the pool, which then has to wake only the others, and not once for every parameter.
+        rayon::scope(|_| self.step_in_pool(rate))
+    }
+
+    fn step_in_pool(&mut self, rate: f64) -> Result<Record> {
         let begun = Instant::now();
         let mut all = Learned::default();
         for micro in 0..self.config.gradient_accumulation_steps {

@@ -2,6 +2,7 @@
 //! split over threads; rows don't.
 
 use minigpt_model::Gpt;
+use minigpt_model::plan::Plan;
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use std::panic::resume_unwind;
 use std::thread;
@@ -29,7 +30,7 @@ impl Workers {
     /// be split instead.
     pub fn for_model(gpt: &Gpt) -> Result<Self, ThreadPoolBuildError> {
         let threads = rayon::current_num_threads();
-        let parameters: usize = gpt.parameters().iter().map(|p| p.tensor.elem_count()).sum();
+        let parameters = Plan::new(gpt.config(), 1, 1).parameters.total as usize;
         let most = if gpt.device().is_cpu() { GRADIENTS / parameters.max(1) } else { 1 };
         Self::new(most.clamp(1, threads), threads)
     }

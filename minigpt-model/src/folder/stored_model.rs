@@ -9,6 +9,7 @@ use crate::parameters::{Spec, specs_with_absent};
 use crate::stored::{Numbers, Stored};
 use crate::weights::{Packing, Source, Tensors, Weight};
 use candle_core::Device;
+use rayon::prelude::*;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -93,7 +94,8 @@ impl<'a> StoredModel<'a> {
             };
             Ok((name.clone(), weight))
         };
-        let weights = self.tensors.iter().map(weight).collect::<Result<HashMap<_, _>>>()?;
+        // Several at once: what takes time is the system, which finds memory for them.
+        let weights = self.tensors.par_iter().map(weight).collect::<Result<HashMap<_, _>>>()?;
         Ok(Gpt::from_tensors(self.config, weights)?.with_extra(self.extra))
     }
 

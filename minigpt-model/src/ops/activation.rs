@@ -1,10 +1,9 @@
 //! The activation of the MLP: GELU in its two forms, or ReLU.
 
 use super::tape::{apply1, contiguous};
-use super::{floats, fused, simd, with_floats};
+use super::{floats, fused, pieces, simd, with_floats};
 use crate::config::Activation;
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
-use rayon::prelude::*;
 use std::f32::consts::FRAC_1_SQRT_2;
 
 /// √(2/π), of the tanh form of GELU.
@@ -12,8 +11,6 @@ const SQRT_2_OVER_PI: f32 = 0.797_884_6;
 /// 1/√(2π), the height of the normal density at 0.
 const NORMAL_AT_0: f32 = 0.398_942_3;
 const CUBIC: f32 = 0.044_715;
-/// Elements that make a piece of work for a thread.
-const TASK: usize = 8192;
 
 /// Applies `kind` to every element, fused on the CPU.
 pub fn activation(x: &Tensor, kind: Activation) -> Result<Tensor> {
@@ -54,24 +51,13 @@ fn gelu_slope(x: f32) -> f32 {
 }
 
 fn map(x: &[f32], f: impl Fn(f32) -> f32 + Sync) -> Vec<f32> {
-    let mut y = vec![0f32; x.len()];
-    y.par_chunks_mut(TASK).zip(x.par_chunks(TASK)).for_each(|(y, x)| {
-        simd::vectorized(|| y.iter_mut().zip(x).for_each(|(y, &x)| *y = f(x)));
-    });
-    y
+    pieces::collect(x.len(), |range| x[range].iter().map(|&x| f(x)))
 }
 
 /// The gradient: `slope(x) · dy`.
 fn chain(x: &[f32], dy: &[f32], slope: impl Fn(f32) -> f32 + Sync) -> Vec<f32> {
-    let mut dx = vec![0f32; x.len()];
-    dx.par_chunks_mut(TASK).zip(x.par_chunks(TASK)).zip(dy.par_chunks(TASK)).for_each(|((dx, x), dy)| {
-        simd::vectorized(|| {
-            for ((dx, &x), &dy) in dx.iter_mut().zip(x).zip(dy) {
-                *dx = slope(x) * dy;
-            }
-        });
-    });
-    dx
+    assert_eq!(x.len(), dy.len(), "a gradient for each element");
+    pieces::collect(x.len(), |range| x[range.clone()].iter().zip(&dy[range]).map(|(&x, dy)| slope(x) * dy))
 }
 
 impl CustomOp1 for Elementwise {

@@ -15,6 +15,7 @@ mod layer_norm;
 mod linear;
 mod matrix;
 mod packed;
+mod pieces;
 mod probe;
 mod rope;
 mod simd;

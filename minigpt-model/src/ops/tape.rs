@@ -4,9 +4,8 @@
 //! Only operations of this module are recorded; a pass that is to be taken back consists of nothing else.
 
 use super::sink::{self, Sink};
-use super::{fused, with_floats};
+use super::{fused, pieces, with_floats};
 use candle_core::{CustomOp1, CustomOp2, CustomOp3, Result, Shape, Tensor, TensorId};
-use rayon::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
@@ -158,20 +157,13 @@ pub fn scale(x: &Tensor, factor: f64) -> Result<Tensor> {
     Ok(y)
 }
 
-/// Numbers that make a piece of work for a thread.
-const TASK: usize = 1 << 14;
-
 /// The sum of two gradients, on all threads of the current pool.
 fn sum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     if !fused(a) || a.shape() != b.shape() {
         return a + b;
     }
     let sum = with_floats([a, b], |[a, b]| {
-        let mut sum = a.to_vec();
-        sum.par_chunks_mut(TASK).zip(b.par_chunks(TASK)).for_each(|(sum, b)| {
-            sum.iter_mut().zip(b).for_each(|(sum, b)| *sum += b);
-        });
-        Ok(sum)
+        Ok(pieces::collect(a.len(), |range| a[range.clone()].iter().zip(&b[range]).map(|(a, b)| a + b)))
     })?;
     Tensor::from_vec(sum, a.shape(), a.device())
 }

@@ -18,6 +18,9 @@ const HEIGHT: usize = 32 * ROWS;
 const WIDTH: usize = 256 * COLUMNS;
 const WIDTH_FOR_FEW: usize = 12 * COLUMNS;
 
+/// So few columns don't pay for a copy of `a`, if its rows are contiguous.
+const NARROW: usize = 16 * COLUMNS;
+
 /// Copies of parts of both factors, in strips.
 #[derive(Default)]
 struct Strips {
@@ -27,6 +30,16 @@ struct Strips {
 
 thread_local! {
     static STRIPS: RefCell<Strips> = RefCell::default();
+}
+
+/// Rows of `a` as a tile reads them: element (i, p) is `at[i * row + p * step]`.
+#[derive(Clone, Copy)]
+struct Rows {
+    at: *const f32,
+    row: usize,
+    step: usize,
+    /// From one tile's rows to the next one's.
+    tile: usize,
 }
 
 /// `target = base + scale · a · b`, on one thread.
@@ -61,13 +74,19 @@ pub unsafe fn multiply(target: Target, base: Base, scale: f32, a: Matrix, b: Mat
                     // SAFETY: as above; the part of the target lies inside of it, and so does that of its base, which
                     // after the first inner steps is the target itself.
                     unsafe {
-                        pack::<ROWS>(&mut strips.a, a);
+                        let a = match a.column == 1 && n <= NARROW {
+                            true => Rows { at: a.data.as_ptr(), row: a.row, step: 1, tile: ROWS * a.row },
+                            false => {
+                                pack::<ROWS>(&mut strips.a, a);
+                                Rows { at: strips.a.as_ptr(), row: 1, step: ROWS, tile: ROWS * steps }
+                            }
+                        };
                         let target = target.part(top, left);
                         let base = match base {
                             _ if first > 0 => Some((target.at.cast_const(), target.row)),
                             base => base.map(|(at, row)| (at.add(top * row + left), row)),
                         };
-                        block(target, base, scale, strips, rows, columns, steps);
+                        block(target, base, scale, a, &strips.b, [rows, columns, steps]);
                     }
                 }
             }
@@ -75,7 +94,7 @@ pub unsafe fn multiply(target: Target, base: Base, scale: f32, a: Matrix, b: Mat
     });
 }
 
-/// The product of what is in the strips.
+/// The product of rows of `a` with the strips of `b`.
 ///
 /// # Safety
 /// As for [`multiply`].
@@ -84,19 +103,18 @@ unsafe fn block(
     target: Target,
     base: Base,
     scale: f32,
-    strips: &Strips,
-    rows: usize,
-    columns: usize,
-    depth: usize,
+    a: Rows,
+    b: &[f32],
+    [rows, columns, depth]: [usize; 3],
 ) {
     for j in (0..columns).step_by(COLUMNS) {
-        let b = &strips.b[j * depth..][..COLUMNS * depth];
+        let b = &b[j * depth..][..COLUMNS * depth];
         for i in (0..rows).step_by(ROWS) {
-            let a = &strips.a[i * depth..][..ROWS * depth];
             let tile = Tile { rows: ROWS.min(rows - i), columns: COLUMNS.min(columns - j), scale };
-            // SAFETY: the tile lies inside the target.
+            // SAFETY: the tile lies inside the target, and its rows inside of `a`.
             unsafe {
                 let base = base.map(|(at, row)| (at.add(i * row + j), row));
+                let a = Rows { at: a.at.add(i / ROWS * a.tile), ..a };
                 tile.multiply(target.part(i, j), base, a, b);
             }
         }
@@ -115,7 +133,7 @@ impl Tile {
     /// # Safety
     /// As for [`multiply`].
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn multiply(self, target: Target, base: Base, a: &[f32], b: &[f32]) {
+    unsafe fn multiply(self, target: Target, base: Base, a: Rows, b: &[f32]) {
         // SAFETY: the caller's.
         unsafe {
             match (self.rows, self.columns > LANES) {
@@ -141,18 +159,20 @@ impl Tile {
     /// As for [`multiply`].
     #[inline]
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn sum<const R: usize, const V: usize>(self, target: Target, base: Base, a: &[f32], b: &[f32]) {
+    unsafe fn sum<const R: usize, const V: usize>(self, target: Target, base: Base, a: Rows, b: &[f32]) {
         let mut sums = [[_mm256_setzero_ps(); V]; R];
+        let row = a.row;
         for i in 0..R {
             _mm_prefetch::<_MM_HINT_T0>(target.at.wrapping_add(i * target.row).cast());
             _mm_prefetch::<_MM_HINT_T0>(target.at.wrapping_add(i * target.row + COLUMNS - 1).cast());
         }
-        let mut step = |a: *const f32, b: *const f32| {
-            // SAFETY: a step of both strips begins here.
+        let mut step = |p: usize, b: *const f32| {
+            // SAFETY: step `p` of the rows is there, and so is that of the strip.
             unsafe {
+                let a = a.at.add(p * a.step);
                 let b: [__m256; V] = from_fn(|v| _mm256_loadu_ps(b.add(v * LANES)));
                 for (i, sums) in sums.iter_mut().enumerate() {
-                    let a = _mm256_broadcast_ss(&*a.add(i));
+                    let a = _mm256_broadcast_ss(&*a.add(i * row));
                     for (sum, b) in sums.iter_mut().zip(b) {
                         *sum = _mm256_fmadd_ps(a, b, *sum);
                     }
@@ -161,17 +181,16 @@ impl Tile {
         };
         // Four steps at a time, and what `a` will be asked for soon.
         const AT_A_TIME: usize = 4;
-        let many = a.chunks_exact(AT_A_TIME * ROWS).zip(b.chunks_exact(AT_A_TIME * COLUMNS));
-        let done = many.len();
-        for (a, b) in many {
-            _mm_prefetch::<_MM_HINT_T0>(a.as_ptr().wrapping_add(2 * AT_A_TIME * ROWS).cast());
+        let (many, rest) = b.as_chunks::<{ AT_A_TIME * COLUMNS }>();
+        for (p, b) in many.iter().enumerate() {
+            let ahead = (p + 2) * AT_A_TIME * a.step;
+            _mm_prefetch::<_MM_HINT_T0>(a.at.wrapping_add(ahead).cast());
             for i in 0..AT_A_TIME {
-                step(a.as_ptr().wrapping_add(i * ROWS), b.as_ptr().wrapping_add(i * COLUMNS));
+                step(p * AT_A_TIME + i, b[i * COLUMNS..].as_ptr());
             }
         }
-        let (a, b) = (&a[done * AT_A_TIME * ROWS..], &b[done * AT_A_TIME * COLUMNS..]);
-        for (a, b) in a.chunks_exact(ROWS).zip(b.chunks_exact(COLUMNS)) {
-            step(a.as_ptr(), b.as_ptr());
+        for (p, b) in rest.chunks_exact(COLUMNS).enumerate() {
+            step(many.len() * AT_A_TIME + p, b.as_ptr());
         }
         // SAFETY: the caller's.
         unsafe { self.store(target, base, sums) }
@@ -265,15 +284,19 @@ fn pack_slowly<const S: usize>(strip: &mut [f32], matrix: Matrix) {
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn pack_along<const S: usize>(strips: &mut [f32], matrix: Matrix, whole: usize) {
+    /// Columns that go into all strips before the next do, so that what is read and what is written lies together.
+    const AT_A_TIME: usize = 8;
     let depth = matrix.columns;
     assert!(strips.len() >= whole * S * depth, "room for all strips");
-    for p in 0..depth {
+    for first in (0..depth).step_by(AT_A_TIME) {
         for i in 0..whole {
-            // SAFETY: column `p` has S numbers for strip `i`, whose step `p` has room for them.
-            unsafe {
-                let from = matrix.data.as_ptr().add(p * matrix.column + i * S);
-                let to = strips.as_mut_ptr().add((i * depth + p) * S);
-                from.copy_to_nonoverlapping(to, S);
+            for p in first..(first + AT_A_TIME).min(depth) {
+                // SAFETY: column `p` has S numbers for strip `i`, whose step `p` has room for them.
+                unsafe {
+                    let from = matrix.data.as_ptr().add(p * matrix.column + i * S);
+                    let to = strips.as_mut_ptr().add((i * depth + p) * S);
+                    from.copy_to_nonoverlapping(to, S);
+                }
             }
         }
     }
@@ -287,32 +310,43 @@ unsafe fn pack_along<const S: usize>(strips: &mut [f32], matrix: Matrix, whole: 
 #[target_feature(enable = "avx2")]
 unsafe fn pack_across<const S: usize>(strip: &mut [f32], matrix: Matrix) {
     const SQUARE: usize = 4;
+    /// Columns that are taken of some rows before the next rows' are: a cache line.
+    const LINE: usize = 4 * SQUARE;
     let depth = matrix.columns;
     assert!(strip.len() >= S * depth, "room for the strip");
     let squares = depth / SQUARE * SQUARE;
-    for p in (0..squares).step_by(SQUARE) {
-        // SAFETY: four columns from `p` on are there, and room for them.
-        unsafe {
-            let from = matrix.data.as_ptr().add(p);
-            let to = strip.as_mut_ptr().add(p * S);
-            let load = |i: usize| _mm_loadu_ps(from.add(i * matrix.row));
-            for i in (0..S / 4 * 4).step_by(4) {
-                let (r0, r1, r2, r3) = (load(i), load(i + 1), load(i + 2), load(i + 3));
-                let (a0, a1) = (_mm_unpacklo_ps(r0, r1), _mm_unpackhi_ps(r0, r1));
-                let (b0, b1) = (_mm_unpacklo_ps(r2, r3), _mm_unpackhi_ps(r2, r3));
-                _mm_storeu_ps(to.add(i), _mm_movelh_ps(a0, b0));
-                _mm_storeu_ps(to.add(S + i), _mm_movehl_ps(b0, a0));
-                _mm_storeu_ps(to.add(2 * S + i), _mm_movelh_ps(a1, b1));
-                _mm_storeu_ps(to.add(3 * S + i), _mm_movehl_ps(b1, a1));
+    for line in (0..squares).step_by(LINE) {
+        let columns = || (line..(line + LINE).min(squares)).step_by(SQUARE);
+        for i in (0..S / 4 * 4).step_by(4) {
+            for p in columns() {
+                // SAFETY: four columns of four rows are there, and room for them.
+                unsafe {
+                    let load = |i: usize| _mm_loadu_ps(matrix.data.as_ptr().add(i * matrix.row + p));
+                    let to = strip.as_mut_ptr().add(p * S + i);
+                    let (r0, r1, r2, r3) = (load(i), load(i + 1), load(i + 2), load(i + 3));
+                    let (a0, a1) = (_mm_unpacklo_ps(r0, r1), _mm_unpackhi_ps(r0, r1));
+                    let (b0, b1) = (_mm_unpacklo_ps(r2, r3), _mm_unpackhi_ps(r2, r3));
+                    _mm_storeu_ps(to, _mm_movelh_ps(a0, b0));
+                    _mm_storeu_ps(to.add(S), _mm_movehl_ps(b0, a0));
+                    _mm_storeu_ps(to.add(2 * S), _mm_movelh_ps(a1, b1));
+                    _mm_storeu_ps(to.add(3 * S), _mm_movehl_ps(b1, a1));
+                }
             }
-            // Two rows are left of six.
-            for i in (S / 4 * 4..S).step_by(2) {
-                let (r0, r1) = (load(i), load(i + 1));
-                let (low, high) = (_mm_unpacklo_ps(r0, r1), _mm_unpackhi_ps(r0, r1));
-                for (step, pairs) in [(0, low), (2, high)] {
-                    let pairs = _mm_castps_pd(pairs);
-                    _mm_storel_pd(to.add(step * S + i).cast(), pairs);
-                    _mm_storeh_pd(to.add((step + 1) * S + i).cast(), pairs);
+        }
+        // Two rows are left of six.
+        for i in (S / 4 * 4..S).step_by(2) {
+            for p in columns() {
+                // SAFETY: four columns of two rows are there, and room for them.
+                unsafe {
+                    let load = |i: usize| _mm_loadu_ps(matrix.data.as_ptr().add(i * matrix.row + p));
+                    let to = strip.as_mut_ptr().add(p * S + i);
+                    let (low, high) =
+                        (_mm_unpacklo_ps(load(i), load(i + 1)), _mm_unpackhi_ps(load(i), load(i + 1)));
+                    for (step, pairs) in [(0, low), (2, high)] {
+                        let pairs = _mm_castps_pd(pairs);
+                        _mm_storel_pd(to.add(step * S).cast(), pairs);
+                        _mm_storeh_pd(to.add((step + 1) * S).cast(), pairs);
+                    }
                 }
             }
         }
