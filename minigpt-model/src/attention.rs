@@ -39,16 +39,16 @@ impl SelfAttention {
     }
 
     /// # Shapes
-    /// - `x`: (B, T, C); output: the same
+    /// - `x`: (B, T, C); output: the same, or (B, 1, C) where only the last tokens leave
     pub fn forward(&self, x: &Tensor, layer: usize, context: &mut Context) -> Result<Tensor> {
-        let (b, t, c) = x.dims3()?;
+        let (b, _, c) = x.dims3()?;
         let mut qkv = self.c_attn.forward(x)?; // (B, T, 3·C)
         if let Some(rotations) = &self.rotations {
             qkv = rotations.apply(&qkv, self.n_head, &context.first)?;
         }
         let dropout = context.dropout(layer, 0, self.dropout);
         let y = self.mix(&qkv, layer, dropout, context)?; // (B, T, H, D)
-        self.c_proj.forward(&ops::reshape(&y, (b, t, c))?)
+        self.c_proj.forward(&ops::reshape(&y, (b, y.dim(1)?, c))?)
     }
 
     /// Attention with the cache when there is one, and with the weights kept when somebody traces them.
@@ -64,13 +64,14 @@ impl SelfAttention {
             return ops::self_attention(qkv, self.n_head, &context.visible, dropout);
         }
         let [q, mut k, mut v] = ops::split_heads(qkv, self.n_head)?;
+        let (q, visible) = (context.leaving(layer, &q, 2)?, context.visible(layer));
         if let Some(cache) = &context.cache {
             (k, v) = cache.append(layer, &k, &v, &context.lengths)?;
         }
         if !traced {
-            return ops::attention(&q, &k, &v, &context.visible, dropout);
+            return ops::attention(&q, &k, &v, &visible, dropout);
         }
-        let (y, weights) = ops::attention_composed(&q, &k, &v, &context.visible, dropout)?;
+        let (y, weights) = ops::attention_composed(&q, &k, &v, &visible, dropout)?;
         if let Some(trace) = &mut context.trace {
             trace.keep_attention(&weights);
         }

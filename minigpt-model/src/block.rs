@@ -21,12 +21,37 @@ pub(crate) struct Context<'a> {
     pub trace: Option<&'a mut Trace>,
     /// The key of this pass's dropout; none outside of training.
     pub key: Option<u64>,
+    /// The layer that only the last real token of each row leaves: the others gave it their keys and values, and
+    /// nobody asks for more of them.
+    pub last_only: Option<usize>,
 }
 
 /// The places where a block drops something, beside the embedding.
 const PLACES: u64 = 3;
 
 impl Context<'_> {
+    /// What of `x` leaves a layer: all of it, or the last real token of each row.
+    ///
+    /// # Shapes
+    /// - `x`: (B, …, T, …), T being dimension `time`; output: the same, or with T = 1
+    pub fn leaving(&self, layer: usize, x: &Tensor, time: usize) -> Result<Tensor> {
+        if self.last_only != Some(layer) {
+            return Ok(x.clone());
+        }
+        let last = |(row, &n): (usize, &usize)| x.narrow(0, row, 1)?.narrow(time, n.saturating_sub(1), 1);
+        let rows = self.lengths.iter().enumerate().map(last).collect::<Result<Vec<_>>>()?;
+        if let [row] = &rows[..] { Ok(row.clone()) } else { Tensor::cat(&rows, 0) }
+    }
+
+    /// What those may see that leave a layer.
+    pub fn visible(&self, layer: usize) -> Visible {
+        if self.last_only != Some(layer) {
+            return self.visible.clone();
+        }
+        let last = |(first, n): (&usize, &usize)| first + n.saturating_sub(1);
+        Visible::causal(&self.first.iter().zip(&self.lengths).map(last).collect::<Vec<_>>())
+    }
+
     /// Dropout for place 0 (attention weights), 1 (attention's output) or 2 (the MLP's output) of a layer.
     pub fn dropout(&self, layer: usize, place: u64, p: f64) -> Option<Dropout> {
         Dropout::new(p, ops::place(self.key?, 1 + PLACES * layer as u64 + place))
@@ -69,18 +94,19 @@ impl Block {
     }
 
     /// # Shapes
-    /// - `x`: (B, T, C); output: the same
+    /// - `x`: (B, T, C); output: the same, or (B, 1, C) where only the last tokens leave
     pub fn forward(&self, x: &Tensor, layer: usize, context: &mut Context) -> Result<Tensor> {
         let attn_dropout = context.dropout(layer, 1, self.dropout);
         let mlp_dropout = context.dropout(layer, 2, self.dropout);
         match self.norm_position {
             NormPosition::Pre => {
                 let found = drop(self.attn.forward(&self.ln_1.forward(x)?, layer, context)?, attn_dropout)?;
-                let x = ops::add(x, &found)?;
+                let x = ops::add(&context.leaving(layer, x, 1)?, &found)?;
                 ops::add(&x, &drop(self.mlp.forward(&self.ln_2.forward(&x)?)?, mlp_dropout)?)
             }
             NormPosition::Post => {
-                let x = ops::add(x, &drop(self.attn.forward(x, layer, context)?, attn_dropout)?)?;
+                let found = drop(self.attn.forward(x, layer, context)?, attn_dropout)?;
+                let x = ops::add(&context.leaving(layer, x, 1)?, &found)?;
                 let x = self.ln_1.forward(&x)?;
                 self.ln_2.forward(&ops::add(&x, &drop(self.mlp.forward(&x)?, mlp_dropout)?)?)
             }

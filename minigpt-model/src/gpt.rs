@@ -237,7 +237,8 @@ impl Gpt {
             visible = visible.and(&padding.reshape((b, 1, 1, t))?)?;
         }
         let (first, lengths) = (vec![0; b], vec![t; b]);
-        self.run(ids, Context { first, lengths, visible, cache: None, trace: pass.trace, key: pass.dropout })
+        let (trace, key) = (pass.trace, pass.dropout);
+        self.run(ids, Context { first, lengths, visible, cache: None, trace, key, last_only: None })
     }
 
     /// Reads further tokens in each row of a cache, and returns what the last block leaves of them. Of row `b` only
@@ -246,6 +247,16 @@ impl Gpt {
     /// # Shapes
     /// - `ids`: (B, T), u32; output: (B, T, C)
     pub fn hidden_cached(&self, ids: &Tensor, lengths: &[usize], cache: &mut Cache) -> Result<Tensor> {
+        self.read(ids, lengths, cache, None)
+    }
+
+    fn read(
+        &self,
+        ids: &Tensor,
+        lengths: &[usize],
+        cache: &mut Cache,
+        last_only: Option<usize>,
+    ) -> Result<Tensor> {
         assert!(
             lengths.iter().all(|&n| n <= ids.dims().get(1).copied().unwrap_or(0)),
             "lengths beyond the ids"
@@ -253,17 +264,22 @@ impl Gpt {
         cache.check_room(lengths)?;
         let first = cache.lengths().to_vec();
         let visible = Visible::causal(&first);
-        let lengths = lengths.to_vec();
-        let hidden = self.run(
-            ids,
-            Context { first, lengths: lengths.clone(), visible, cache: Some(cache), trace: None, key: None },
-        )?;
-        cache.advance(&lengths);
+        let context = Context {
+            first,
+            lengths: lengths.to_vec(),
+            visible,
+            cache: Some(cache),
+            trace: None,
+            key: None,
+            last_only,
+        };
+        let hidden = self.run(ids, context)?;
+        cache.advance(lengths);
         Ok(hidden)
     }
 
     /// Reads one or more tokens in each row of a cache, rows of any length, and returns the logits of what comes next
-    /// in each. Only the last position of a row goes through the head.
+    /// in each. Only the last position of a row leaves the last block, and goes through the head.
     ///
     /// # Shapes
     /// - output: (B, V)
@@ -280,12 +296,11 @@ impl Gpt {
             })
             .collect();
         let ids = Tensor::from_vec(padded, (rows.len(), t), self.device())?;
-        let last = lengths.iter().enumerate().map(|(row, n)| (row * t + n - 1) as u32);
-        let last = Tensor::from_iter(last, self.device())?;
         // On a thread of the pool, which then has to wake only the others, and not once for every product.
         rayon::scope(|_| {
-            let hidden = self.hidden_cached(&ids, &lengths, cache)?; // (B, T, C)
-            self.head(&hidden.flatten(0, 1)?.index_select(&last, 0)?)
+            let last_layer = self.blocks.len().checked_sub(1).filter(|_| t > 1);
+            let hidden = self.read(&ids, &lengths, cache, last_layer)?; // (B, 1, C)
+            self.head(&hidden.squeeze(1)?)
         })
     }
 

@@ -26,6 +26,7 @@ impl Source<'_> {
             cache: None,
             trace: None,
             key: None,
+            last_only: None,
         };
         let embedding = Embedding::take(tensors, config)?;
         let ids = Tensor::new(ids, &Device::Cpu)?.reshape((1, t))?;
