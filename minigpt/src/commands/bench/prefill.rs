@@ -64,10 +64,12 @@ fn read(gpt: &Gpt, prompts: &[Vec<u32>]) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-/// Of a prompt only the last token goes through the output head.
+/// Of a prompt only the last token leaves the last block and goes through the output head; of the others, that block
+/// needs the keys and values alone.
 fn work(config: &Config, rows: usize, prompt: usize) -> Work {
     let all = Plan::new(config, rows, prompt).forward_flops_per_token as f64;
-    let head = 2.0 * config.vocab_size as f64 * config.n_embd as f64;
-    let row = prompt as f64 * all - (prompt as f64 - 1.0) * head;
+    let [c, inner, v, t] = [config.n_embd, config.inner(), config.vocab_size, prompt].map(|n| n as f64);
+    let spared = 2.0 * (c * c + 2.0 * c * inner + v * c) + 4.0 * c * t;
+    let row = t * all - (t - 1.0) * spared;
     Work { tokens: (rows * prompt) as u64, flops: rows as f64 * row, bytes_read: None }
 }
