@@ -68,9 +68,7 @@ impl Weights for f32 {
     #[target_feature(enable = "avx2,fma")]
     unsafe fn dot_avx2(weights: &[Self], x: &[f32]) -> f32 {
         // SAFETY: eight numbers are there wherever eight are read.
-        unsafe {
-            avx2::dot(x.len(), |i| avx2::load(weights, i), |i| weights[i], |i| avx2::soon(weights, i), x)
-        }
+        unsafe { avx2::dot(x.len(), |i| avx2::load(weights, i), |i| weights[i], x) }
     }
 }
 
@@ -89,15 +87,7 @@ impl Weights for f16 {
     #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn dot_avx2(weights: &[Self], x: &[f32]) -> f32 {
         // SAFETY: eight numbers are there wherever eight are read.
-        unsafe {
-            avx2::dot(
-                x.len(),
-                |i| avx2::load_f16(weights, i),
-                |i| weights[i].to_f32(),
-                |i| avx2::soon(weights, i),
-                x,
-            )
-        }
+        unsafe { avx2::dot(x.len(), |i| avx2::load_f16(weights, i), |i| weights[i].to_f32(), x) }
     }
 }
 
@@ -116,15 +106,7 @@ impl Weights for bf16 {
     #[target_feature(enable = "avx2,fma")]
     unsafe fn dot_avx2(weights: &[Self], x: &[f32]) -> f32 {
         // SAFETY: eight numbers are there wherever eight are read.
-        unsafe {
-            avx2::dot(
-                x.len(),
-                |i| avx2::load_bf16(weights, i),
-                |i| weights[i].to_f32(),
-                |i| avx2::soon(weights, i),
-                x,
-            )
-        }
+        unsafe { avx2::dot(x.len(), |i| avx2::load_bf16(weights, i), |i| weights[i].to_f32(), x) }
     }
 }
 
@@ -182,13 +164,11 @@ mod avx2 {
         length: usize,
         eight: impl Fn(usize) -> __m256,
         one: impl Fn(usize) -> f32,
-        ahead: impl Fn(usize),
         x: &[f32],
     ) -> f32 {
         let mut sums = [_mm256_setzero_ps(); 4];
         let whole = length / 32 * 32;
         for i in (0..whole).step_by(32) {
-            ahead(i);
             for (lane, sum) in sums.iter_mut().enumerate() {
                 let i = i + 8 * lane;
                 *sum = _mm256_fmadd_ps(eight(i), load(x, i), *sum);
@@ -196,16 +176,6 @@ mod avx2 {
         }
         let rest: f32 = (whole..length).map(|i| one(i) * x[i]).sum();
         total(sums) + rest
-    }
-
-    /// Asks for weights that will be needed soon after the 32 from `i` on.
-    #[inline]
-    pub fn soon<W>(weights: &[W], i: usize) {
-        let at = weights.as_ptr().wrapping_add(i).cast::<i8>().wrapping_add(AHEAD);
-        for line in (0..32 * size_of::<W>()).step_by(64) {
-            // SAFETY: any address may be asked for.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(line)) };
-        }
     }
 
     #[inline]

@@ -10,6 +10,7 @@ use candle_core::quantized::{GgmlDType, GgmlType, k_quants};
 use candle_core::{Device, Result, Tensor};
 use half::{bf16, f16};
 use rayon::prelude::*;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A matrix whose rows are blocks of small numbers. Cloning is cheap.
@@ -25,7 +26,7 @@ pub struct Packed {
 /// Rows that are expanded at a time for a matrix product: few enough to stay in a core's cache.
 const TILE: usize = 64;
 /// So many rows of the other factor are worth a matrix product instead of one row after another.
-const MANY: usize = 8;
+const MANY: usize = 24;
 /// Numbers of the matrix that are worth a task of their own.
 const TASK: usize = 1 << 17;
 
@@ -162,12 +163,45 @@ impl Packed {
         }
     }
 
-    /// The same for many rows of `x`, by a matrix product.
-    fn tile_times(&self, first: usize, x: &[f32], m: usize, y: &mut [f32]) {
-        let mut tile = vec![0f32; y.len() / m * self.columns];
-        self.expand(first, &mut tile);
-        let tile = Matrix::new(&tile, y.len() / m, self.columns, self.columns);
-        product(y, false, 1.0, tile, Matrix::new(x, m, self.columns, self.columns).t());
+    /// The same for many rows of `x`, by a matrix product: (`m`, rows).
+    fn tile_times(&self, rows: Range<usize>, x: &[f32], m: usize) -> Vec<f32> {
+        let mut tile = vec![0f32; rows.len() * self.columns];
+        self.expand(rows.start, &mut tile);
+        let mut y = vec![0f32; m * rows.len()];
+        let tile = Matrix::new(&tile, rows.len(), self.columns, self.columns);
+        product(&mut y, false, 1.0, Matrix::new(x, m, self.columns, self.columns), tile.t());
+        y
+    }
+
+    /// `x · Wᵀ` for a few rows of `x`.
+    fn times_few(&self, x: &[f32], m: usize) -> Vec<f32> {
+        let mut turned = vec![0f32; m * self.rows]; // (out, rows of x)
+        let rows = (TASK / self.columns).max(1);
+        turned.par_chunks_mut(rows * m).enumerate().for_each(|(task, y)| {
+            self.rows_times(task * rows, x, m, y);
+        });
+        if m == 1 {
+            return turned;
+        }
+        let mut y = vec![0f32; m * self.rows];
+        y.par_chunks_mut(self.rows).enumerate().for_each(|(row, y)| {
+            y.iter_mut().zip(turned[row..].iter().step_by(m)).for_each(|(y, turned)| *y = *turned);
+        });
+        y
+    }
+
+    /// `x · Wᵀ` for many rows of `x`.
+    fn times_many(&self, x: &[f32], m: usize) -> Vec<f32> {
+        let tiles = (0..self.rows.div_ceil(TILE)).into_par_iter();
+        let tiles = tiles.map(|i| self.tile_times(i * TILE..((i + 1) * TILE).min(self.rows), x, m));
+        let tiles: Vec<Vec<f32>> = tiles.collect();
+        let mut y = vec![0f32; m * self.rows];
+        y.par_chunks_mut(self.rows).enumerate().for_each(|(row, y)| {
+            for (y, tile) in y.chunks_mut(TILE).zip(&tiles) {
+                y.copy_from_slice(&tile[row * y.len()..][..y.len()]);
+            }
+        });
+        y
     }
 }
 
@@ -186,24 +220,9 @@ pub fn packed_linear(x: &Tensor, weight: &Packed, bias: Option<&Tensor>) -> Resu
     if width != weight.columns || m == 0 {
         candle_core::bail!("a layer for rows of {} got {m} rows of {width}", weight.columns);
     }
-    let mut turned = vec![0f32; m * weight.rows]; // (out, rows)
-    with_floats([x], |[x]| {
-        if m < MANY {
-            let rows = (TASK / weight.columns).max(1);
-            turned.par_chunks_mut(rows * m).enumerate().for_each(|(task, y)| {
-                weight.rows_times(task * rows, x, m, y);
-            });
-        } else {
-            turned.par_chunks_mut(TILE * m).enumerate().for_each(|(tile, y)| {
-                weight.tile_times(tile * TILE, x, m, y);
-            });
-        }
-        Ok(())
-    })?;
-    let y = match m {
-        1 => Tensor::from_vec(turned, (1, weight.rows), x.device())?,
-        _ => Tensor::from_vec(turned, (weight.rows, m), x.device())?.t()?.contiguous()?,
-    };
+    let y =
+        with_floats([x], |[x]| Ok(if m < MANY { weight.times_few(x, m) } else { weight.times_many(x, m) }))?;
+    let y = Tensor::from_vec(y, (m, weight.rows), x.device())?;
     match bias {
         Some(bias) => y.broadcast_add(bias),
         None => Ok(y),
@@ -249,7 +268,7 @@ mod tests {
 
         #[test]
         fn fused_equals_composed(
-            m in 1usize..20, rows in 1usize..80, blocks in 1usize..3, dtype in 0..TYPES.len(), bias: bool, seed: u64
+            m in 1usize..40, rows in 1usize..150, blocks in 1usize..3, dtype in 0..TYPES.len(), bias: bool, seed: u64
         ) {
             let dtype = TYPES[dtype];
             let columns = blocks * dtype.block_size().max(24);

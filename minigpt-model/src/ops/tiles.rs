@@ -114,7 +114,7 @@ unsafe fn block(
             // SAFETY: the tile lies inside the target, and its rows inside of `a`.
             unsafe {
                 let base = base.map(|(at, row)| (at.add(i * row + j), row));
-                let a = Rows { at: a.at.add(i / ROWS * a.tile), ..a };
+                let a = Rows { at: a.at.wrapping_add(i / ROWS * a.tile), ..a };
                 tile.multiply(target.part(i, j), base, a, b);
             }
         }
