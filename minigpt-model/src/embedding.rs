@@ -51,6 +51,7 @@ impl Embedding {
         let (c, ids) = (self.width, ids.flatten_all()?);
         let x = match &self.wte {
             Weight::Plain(table) => ops::embedding(table, &ids)?,
+            Weight::Lent(table) => table.rows(&ids.to_vec1()?)?,
             Weight::Packed(table) => table.rows(&ids.to_vec1()?)?,
         };
         let x = ops::reshape(&x, (b, t, c))?;

@@ -164,11 +164,11 @@ impl Gpt {
     }
 
     /// All parameters of plain numbers, in the order of the forward pass: every one, unless the model came from a file
-    /// with blocks of fewer bits.
+    /// with blocks of fewer bits. Those that stay in their file are copied.
     pub fn parameters(&self) -> Vec<Parameter> {
         let parameter = |name: String| match self.weights.weight(&name) {
-            Ok(Some(Weight::Plain(tensor))) => Some(Parameter { name, tensor }),
-            _ => None,
+            Ok(Some(Weight::Packed(_)) | None) | Err(_) => None,
+            Ok(Some(weight)) => Some(Parameter { name, tensor: weight.plain().ok()? }),
         };
         specs(&self.config).into_iter().filter_map(|spec| parameter(spec.name)).collect()
     }

@@ -44,6 +44,7 @@ pub(crate) fn multiply(x: &Tensor, weight: &Weight, stored: Stored, bias: Option
     let x = ops::reshape(x, (x.elem_count() / width.max(1), width))?;
     let y = match weight {
         Weight::Plain(weight) => ops::linear(&x, weight, stored, bias)?,
+        Weight::Lent(weight) => ops::lent_linear(&x, weight, stored, bias)?,
         Weight::Packed(weight) => ops::packed_linear(&x, weight, bias)?,
     }; // (rows, out)
     shape.push(y.dim(1)?);

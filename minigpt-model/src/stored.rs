@@ -143,18 +143,28 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// The numbers row by row: where they lie if they lie so, otherwise a copy.
-    fn in_rows(&self, dtype: DType) -> Cow<'a, [u8]> {
-        let (width, count) = (dtype.size_in_bytes(), self.shape.iter().product::<usize>());
+    /// The bytes of a matrix of plain f32 that lie row by row, if it is one.
+    pub(crate) fn floats_in_rows(&self) -> Option<&'a [u8]> {
+        let floats = self.numbers == Numbers::Plain(DType::F32) && self.shape.len() == 2;
+        (floats && self.is_in_rows()).then_some(self.data)
+    }
+
+    fn is_in_rows(&self) -> bool {
         let mut expected = 1;
         let in_order = self.shape.iter().zip(&self.strides).rev().all(|(&size, &stride)| {
             let fits = size == 1 || stride == expected;
             expected *= size;
             fits
         });
-        if in_order || count == 0 {
+        in_order || self.shape.contains(&0)
+    }
+
+    /// The numbers row by row: where they lie if they lie so, otherwise a copy.
+    fn in_rows(&self, dtype: DType) -> Cow<'a, [u8]> {
+        if self.is_in_rows() {
             return Cow::Borrowed(self.data);
         }
+        let (width, count) = (dtype.size_in_bytes(), self.shape.iter().product::<usize>());
         let mut data = Vec::with_capacity(count * width);
         let mut index = vec![0; self.shape.len()];
         for _ in 0..count {

@@ -1,7 +1,7 @@
 //! Tensors by name, on their way from a file or an initialisation into the layers.
 
 use crate::config::Config;
-use crate::ops::Packed;
+use crate::ops::{Lent, Packed};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Device, Result, Tensor, Var};
 use serde_json::{Map, Value};
@@ -28,11 +28,13 @@ impl Packing {
     }
 }
 
-/// A tensor of a model: plain numbers, or a matrix in fewer bits.
+/// A tensor of a model: plain numbers in memory or in their file, or a matrix in fewer bits.
 #[derive(Debug, Clone)]
 pub enum Weight {
     /// Plain numbers, in GPT-2's layout.
     Plain(Tensor),
+    /// Plain numbers in their file.
+    Lent(Lent),
     /// Blocks of small numbers.
     Packed(Packed),
 }
@@ -42,6 +44,7 @@ impl Weight {
     pub fn plain(self) -> Result<Tensor> {
         match self {
             Self::Plain(tensor) => Ok(tensor),
+            Self::Lent(lent) => lent.plain(),
             Self::Packed(packed) => packed.plain(),
         }
     }
@@ -50,12 +53,16 @@ impl Weight {
     /// so that its blocks lie along the input.
     pub(crate) fn packed_as(self, name: &str, packing: Packing) -> Result<Self> {
         let turned = name.starts_with("h.");
-        let rows = match &self {
+        let weight = match self {
+            Self::Lent(lent) => Self::Plain(lent.plain()?),
+            weight => weight,
+        };
+        let rows = match &weight {
             Self::Plain(tensor) if tensor.rank() == 2 && name != "wpe.weight" => match turned {
                 true => tensor.t()?.contiguous()?,
                 false => tensor.contiguous()?,
             },
-            _ => return Ok(self),
+            _ => return Ok(weight),
         };
         let shape = rows.dims2()?;
         let dtype = packing.dtype(shape.1);
@@ -67,7 +74,7 @@ impl Weight {
     pub fn dtype(&self) -> DType {
         match self {
             Self::Plain(tensor) => tensor.dtype(),
-            Self::Packed(_) => DType::F32,
+            Self::Lent(_) | Self::Packed(_) => DType::F32,
         }
     }
 
@@ -75,7 +82,7 @@ impl Weight {
     pub fn device(&self) -> &Device {
         match self {
             Self::Plain(tensor) => tensor.device(),
-            Self::Packed(_) => &Device::Cpu,
+            Self::Lent(_) | Self::Packed(_) => &Device::Cpu,
         }
     }
 }

@@ -5,6 +5,7 @@ use super::{config_json, problem};
 use crate::config::Config;
 use crate::error::Result;
 use crate::gpt::Gpt;
+use crate::ops::Lent;
 use crate::parameters::{Spec, specs_with_absent};
 use crate::stored::{Numbers, Stored};
 use crate::weights::{Packing, Source, Tensors, Weight};
@@ -83,20 +84,30 @@ impl<'a> StoredModel<'a> {
         self.load_as(device, None)
     }
 
-    /// The model in memory, its plain matrices packed into fewer bits on the way if so asked; on the CPU only.
+    /// The model, ready to run. On the CPU, matrices that a file has just as they are used are read there at first; if so
+    /// asked, all are packed into fewer bits instead.
     pub fn load_as(self, device: &Device, packing: Option<Packing>) -> Result<Gpt> {
         let packing = packing.filter(|_| device.is_cpu());
         let weight = |(name, stored): (&String, &Stored)| {
-            let weight = self.copied(stored, device)?;
             let weight = match packing {
-                Some(packing) => weight.packed_as(name, packing)?,
-                None => weight,
+                Some(packing) => self.copied(stored, device)?.packed_as(name, packing)?,
+                None => match self.lent(stored).filter(|_| device.is_cpu()) {
+                    Some(lent) => Weight::Lent(lent),
+                    None => self.copied(stored, device)?,
+                },
             };
             Ok((name.clone(), weight))
         };
         // Several at once: what takes time is the system, which finds memory for them.
         let weights = self.tensors.par_iter().map(weight).collect::<Result<HashMap<_, _>>>()?;
         Ok(Gpt::from_tensors(self.config, weights)?.with_extra(self.extra))
+    }
+
+    /// A matrix that can stay where it is.
+    fn lent(&self, stored: &Stored) -> Option<Lent> {
+        let (bytes, shape) = (stored.floats_in_rows()?, (stored.shape[0], stored.shape[1]));
+        let (file, range) = self.files.iter().find_map(|file| file.share(bytes))?;
+        Lent::new(file, range, shape)
     }
 
     /// A tensor in memory; that of the file is let go.

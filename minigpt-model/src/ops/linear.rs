@@ -47,13 +47,47 @@ struct Linear {
     stored: Stored,
 }
 
-impl Linear {
-    /// The weight as (in, out), whichever way it is stored.
-    fn weight<'a>(&self, weight: &'a [f32], (first, second): (usize, usize)) -> Matrix<'a> {
-        let weight = Matrix::new(weight, first, second, second);
-        if self.stored == Stored::InOut { weight } else { weight.t() }
-    }
+/// The weight as (in, out), whichever way it is stored.
+fn in_out(stored: Stored, weight: &[f32], (first, second): (usize, usize)) -> Matrix<'_> {
+    let weight = Matrix::new(weight, first, second, second);
+    if stored == Stored::InOut { weight } else { weight.t() }
+}
 
+/// The product and how wide it is, from the rows of `x` and a weight with its shape.
+pub(super) fn forward(
+    stored: Stored,
+    x: &[f32],
+    (rows, width): (usize, usize),
+    (weight, shape): (&[f32], (usize, usize)),
+    bias: Option<&[f32]>,
+) -> Result<(Vec<f32>, usize)> {
+    let weight = in_out(stored, weight, shape);
+    if weight.rows != width {
+        candle_core::bail!("a layer for rows of {} got rows of {width}", weight.rows);
+    }
+    let y = match (1..=FEW).contains(&rows) && width > 0 {
+        true => few_rows(stored, x, width, weight, bias),
+        false => new_product(Matrix::new(x, rows, width, width), weight, bias),
+    };
+    Ok((y, weight.columns))
+}
+
+fn few_rows(stored: Stored, x: &[f32], width: usize, weight: Matrix, bias: Option<&[f32]>) -> Vec<f32> {
+    let mut y = match stored {
+        Stored::InOut => times(x, width, weight.data, weight.columns),
+        Stored::OutIn => times_turned(x, width, weight.data, weight.columns),
+    };
+    if let Some(bias) = bias {
+        simd::vectorized(|| {
+            for row in y.chunks_mut(bias.len().max(1)) {
+                row.iter_mut().zip(bias).for_each(|(y, b)| *y += b);
+            }
+        });
+    }
+    y
+}
+
+impl Linear {
     fn forward(
         &self,
         (x, x_layout): (&CpuStorage, &Layout),
@@ -61,31 +95,9 @@ impl Linear {
         bias: Option<&[f32]>,
     ) -> Result<(CpuStorage, Shape)> {
         let (rows, width) = x_layout.shape().dims2()?;
-        let weight = self.weight(floats(weight, weight_layout)?, weight_layout.shape().dims2()?);
-        if weight.rows != width {
-            candle_core::bail!("a layer for rows of {} got rows of {width}", weight.rows);
-        }
-        let x = floats(x, x_layout)?;
-        let y = match (1..=FEW).contains(&rows) && width > 0 {
-            true => self.few_rows(x, width, weight, bias),
-            false => new_product(Matrix::new(x, rows, width, width), weight, bias),
-        };
-        Ok((CpuStorage::F32(y), Shape::from((rows, weight.columns))))
-    }
-
-    fn few_rows(&self, x: &[f32], width: usize, weight: Matrix, bias: Option<&[f32]>) -> Vec<f32> {
-        let mut y = match self.stored {
-            Stored::InOut => times(x, width, weight.data, weight.columns),
-            Stored::OutIn => times_turned(x, width, weight.data, weight.columns),
-        };
-        if let Some(bias) = bias {
-            simd::vectorized(|| {
-                for row in y.chunks_mut(bias.len().max(1)) {
-                    row.iter_mut().zip(bias).for_each(|(y, b)| *y += b);
-                }
-            });
-        }
-        y
+        let weight = (floats(weight, weight_layout)?, weight_layout.shape().dims2()?);
+        let (y, out) = forward(self.stored, floats(x, x_layout)?, (rows, width), weight, bias)?;
+        Ok((CpuStorage::F32(y), Shape::from((rows, out))))
     }
 
     /// dx = dy · Wᵀ, and dW = xᵀ · dy in the shape in which W is stored, unless somebody collects it.
@@ -98,7 +110,7 @@ impl Linear {
                 Stored::InOut => (x.t(), dy),
                 Stored::OutIn => (dy.t(), x),
             };
-            let dx = new_product(dy, self.weight(w, shape).t(), None);
+            let dx = new_product(dy, in_out(self.stored, w, shape).t(), None);
             if !sink::is_open(weight) {
                 return Ok((dx, Some(new_product(left, right, None))));
             }

@@ -12,6 +12,7 @@ mod dropout;
 mod embedding;
 mod few_rows;
 mod layer_norm;
+mod lent;
 mod linear;
 mod matrix;
 mod packed;
@@ -32,6 +33,7 @@ pub use cross_entropy::{IGNORE, cross_entropy, cross_entropy_composed, log_sum_e
 pub use dropout::{Dropout, dropout, dropout_composed, place};
 pub use embedding::{embedding, embedding_composed};
 pub use layer_norm::{layer_norm, layer_norm_composed};
+pub use lent::{Lent, lent_linear};
 pub use linear::{Stored, linear, linear_composed};
 pub use matrix::{Matrix, product};
 pub use packed::{Packed, packed_linear, packed_linear_composed};
