@@ -26,7 +26,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 MODEL = "minigpt-model/tests/fixtures"
 GENERATE = "minigpt-generate/tests/fixtures"
 TRAIN = "minigpt-train/tests/fixtures"
-FILES = "minigpt-model/tests/files"
+FILES = "minigpt-formats/tests/files"
 COMMITTED = REPOSITORY / MODEL
 TOLERANCE = 1e-6
 

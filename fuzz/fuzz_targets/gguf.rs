@@ -2,7 +2,7 @@
 #![no_main]
 
 use minigpt_model::Device;
-use minigpt_model::gguf::Contents;
+use minigpt_formats::gguf::Contents;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(contents) = Contents::read(bytes) {

@@ -1,7 +1,7 @@
 //! A folder in memory with a small model, in which one file is what the fuzzer made of it.
 
 use minigpt_model::Device;
-use minigpt_model::folder::ModelFiles;
+use minigpt_formats::folder::ModelFiles;
 use std::fs;
 use std::path::{Path, PathBuf};
 

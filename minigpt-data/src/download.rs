@@ -178,7 +178,7 @@ fn already_there(remote: &Remote, path: PathBuf) -> Result<Downloaded> {
             let checked = if remote.sha256.is_some() { Checked::Listed } else { Checked::Recorded };
             Ok(Downloaded { path, bytes, sha256, checked, fetched: false })
         }
-        _ => Err(Error::Exists { path }),
+        _ => Err(minigpt_files::Error::Exists { path }.into()),
     }
 }
 

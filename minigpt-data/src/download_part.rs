@@ -79,11 +79,7 @@ impl Part {
 
     /// Gives the part its name.
     pub(crate) fn finish(&self, path: &Path) -> Result<()> {
-        let failed = |e| Error::io("write", path, e);
-        if let Some(file) = &self.file {
-            file.sync_all().map_err(failed)?;
-        }
-        fs::rename(&self.path, path).map_err(failed)?;
+        minigpt_files::move_file(&self.path, path)?;
         remove(&self.note_path)
     }
 }

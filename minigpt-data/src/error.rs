@@ -67,22 +67,6 @@ pub enum Error {
         first: String,
     },
 
-    /// The output is there already.
-    #[error("{} exists already: choose another place, or pass --force to replace it", path.display())]
-    Exists {
-        /// The folder or file.
-        path: PathBuf,
-    },
-
-    /// The output folder holds something this program did not write.
-    #[error("{} also holds {other:?}, which is not ours to delete: choose another folder", path.display())]
-    NotOurs {
-        /// The folder.
-        path: PathBuf,
-        /// One thing in it.
-        other: String,
-    },
-
     /// An option with a value that makes no sense.
     #[error("{0}")]
     BadOption(String),
@@ -173,6 +157,10 @@ pub enum Error {
         /// The hash of what came.
         found: String,
     },
+
+    /// A file or folder could not be written, replaced or mapped.
+    #[error(transparent)]
+    File(#[from] minigpt_files::Error),
 
     /// The tokenizer refused.
     #[error(transparent)]

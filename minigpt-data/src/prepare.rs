@@ -6,12 +6,12 @@
 //! `<|endoftext|>`, where it has one.
 
 use crate::error::{Error, Result};
-use crate::output_folder::OutputFolder;
 use crate::prepared::{META, Meta, PartMeta, SourceMeta, TRAIN, VAL};
 use crate::text_parts::{TextParts, count_text, train_characters};
 use crate::text_source::{Piece, TextSource, TextSummary};
 use crate::tokenizer_choice::TokenizerChoice;
 use crate::tokens::{Dtype, TokenWriter};
+use minigpt_files::OutputFolder;
 use std::path::Path;
 
 /// What may be in a folder that is replaced.

@@ -5,8 +5,8 @@
 
 use crate::error::{Error, Result};
 use crate::record::{Record, Role, Turn};
-use crate::tokenizer_choice::{PAD, SEP};
 use minigpt_tokenizer::{END_OF_TEXT, Tokenizer};
+use minigpt_tokenizer::{PAD, SEP};
 
 /// Encodes records with one tokenizer.
 #[derive(Debug, Clone, Copy)]

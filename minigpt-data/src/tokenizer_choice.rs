@@ -3,15 +3,11 @@
 use crate::error::Result;
 use crate::jsonl::JsonlFile;
 use crate::record::Record;
-use minigpt_tokenizer::{BpeTrainer, CharBuilder, Tokenizer, UNK};
+use minigpt_tokenizer::{BpeTrainer, CharBuilder, PAD, SEP, Tokenizer, UNK};
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Fills the rows of a batch.
-pub const PAD: &str = "<pad>";
-/// Ends a question, and an answer.
-pub const SEP: &str = "<sep>";
 /// What question/answer data needs beside characters: ids 0, 1 and 2, as in the vocabulary files people have.
 const QA_SPECIALS: [&str; 3] = [PAD, UNK, SEP];
 

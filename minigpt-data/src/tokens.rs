@@ -1,7 +1,7 @@
 //! Token ids, in memory or in a mapped file of 2- or 4-byte little-endian numbers (nanoGPT's format).
 
 use crate::error::{Error, Result};
-use crate::mapped::Mapped;
+use minigpt_files::Mapped;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -46,7 +46,7 @@ pub struct Tokens {
 #[derive(Debug, Clone)]
 enum Store {
     Memory(Arc<[u32]>),
-    Mapped(Arc<Mapped>, Dtype),
+    Mapped(Mapped, Dtype),
 }
 
 impl From<Vec<u32>> for Tokens {
@@ -72,7 +72,7 @@ impl Tokens {
         }
         let len = (bytes / width) as u64;
         let name = path.display().to_string().into();
-        Ok(Tokens { name, store: Store::Mapped(Arc::new(mapped), dtype), len })
+        Ok(Tokens { name, store: Store::Mapped(mapped, dtype), len })
     }
 
     /// Only the first `limit` ids, where there are more.

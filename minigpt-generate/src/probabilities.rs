@@ -1,6 +1,6 @@
 //! What the model thinks comes next: logits as probabilities, and the likeliest tokens.
 
-use minigpt_model::ops::log_sum_exp;
+use minigpt_kernels::log_sum_exp;
 use serde::Serialize;
 
 /// A token that could come next.

@@ -5,9 +5,9 @@ use crate::block::Context;
 use crate::config::{Config, PositionEmbedding};
 use crate::embedding::Rotations;
 use crate::linear::Linear;
-use crate::ops::{self, Dropout, Visible};
 use crate::weights::Tensors;
 use candle_core::{Result, Tensor};
+use minigpt_kernels::{self as ops, Dropout, Visible};
 
 /// The decoder's self-attention: each token looks at itself and at those before it.
 #[derive(Debug, Clone)]

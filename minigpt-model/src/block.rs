@@ -5,10 +5,10 @@ use crate::cache::Cache;
 use crate::config::{Config, NormPosition};
 use crate::linear::Norm;
 use crate::mlp::Mlp;
-use crate::ops::{self, Dropout, Visible};
 use crate::trace::Trace;
 use crate::weights::Tensors;
 use candle_core::{Result, Tensor};
+use minigpt_kernels::{self as ops, Dropout, Visible};
 
 /// What a forward pass carries from layer to layer beside the residual stream.
 pub(crate) struct Context<'a> {

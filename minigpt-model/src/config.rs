@@ -3,6 +3,8 @@
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+pub use minigpt_kernels::Activation;
+
 /// The shape of a decoder, and every choice in which GPT-2's relatives differ.
 ///
 /// The defaults are GPT-2's (124M).
@@ -51,18 +53,6 @@ pub struct Config {
     pub resid_pdrop: f64,
     /// The standard deviation of initial weights.
     pub initializer_range: f64,
-}
-
-/// The nonlinearity inside the MLP, under Hugging Face's names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Activation {
-    /// GELU in its tanh form, as GPT-2 has it.
-    GeluNew,
-    /// GELU by the error function.
-    Gelu,
-    /// max(x, 0).
-    Relu,
 }
 
 /// Where the normalisation stands in a block.

@@ -1,9 +1,9 @@
 //! Where tokens become vectors: a row of a table for the token, and something that says where it stands.
 
 use crate::config::{Config, PositionEmbedding};
-use crate::ops;
 use crate::weights::{Tensors, Weight};
 use candle_core::{DType, Device, Result, Tensor};
+use minigpt_kernels as ops;
 
 /// Token embedding and positions.
 #[derive(Debug, Clone)]
@@ -51,8 +51,8 @@ impl Embedding {
         let (c, ids) = (self.width, ids.flatten_all()?);
         let x = match &self.wte {
             Weight::Plain(table) => ops::embedding(table, &ids)?,
-            Weight::Lent(table) => table.rows(&ids.to_vec1()?)?,
-            Weight::Packed(table) => table.rows(&ids.to_vec1()?)?,
+            Weight::Mapped(table) => table.rows(&ids.to_vec1()?)?,
+            Weight::Quantized(table) => table.rows(&ids.to_vec1()?)?,
         };
         let x = ops::reshape(&x, (b, t, c))?;
         let x = match self.scale {

@@ -1,7 +1,5 @@
 //! What can go wrong with a model, in words for the person who can mend it.
 
-use std::path::PathBuf;
-
 /// The crate's error.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -11,22 +9,6 @@ pub enum Error {
     /// Token ids that this model can't read.
     #[error("{0}")]
     Ids(String),
-    /// A model folder that is not what it should be.
-    #[error("{}: {message}", path.display())]
-    Folder {
-        /// The file or folder.
-        path: PathBuf,
-        /// What is wrong with it.
-        message: String,
-    },
-    /// A file that could not be read or written.
-    #[error("{}: {problem}", path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system said.
-        problem: std::io::Error,
-    },
     /// A tensor operation failed.
     #[error(transparent)]
     Tensor(#[from] candle_core::Error),

@@ -9,11 +9,11 @@ use crate::embedding::Embedding;
 use crate::error::{Error, Result};
 use crate::init::init;
 use crate::linear::{Norm, multiply};
-use crate::ops::{self, IGNORE, Stored, Visible};
 use crate::parameters::specs;
 use crate::trace::Trace;
 use crate::weights::{Packing, Source, Tensors, Weight, Weights};
 use candle_core::{DType, Device, Tensor};
+use minigpt_kernels::{self as ops, IGNORE, Visible, WeightLayout};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -49,7 +49,7 @@ impl Head {
     /// # Shapes
     /// - `hidden`: (…, C); output: (…, V)
     pub fn forward(&self, hidden: &Tensor) -> candle_core::Result<Tensor> {
-        multiply(hidden, &self.weight, Stored::OutIn, self.bias.as_ref())
+        multiply(hidden, &self.weight, WeightLayout::OutIn, self.bias.as_ref())
     }
 }
 
@@ -103,7 +103,7 @@ impl Gpt {
     }
 
     /// A model from tensors by GPT-2's names, which must be those of `config`.
-    pub(crate) fn from_tensors(config: Config, tensors: HashMap<String, Weight>) -> Result<Self> {
+    pub fn from_tensors(config: Config, tensors: HashMap<String, Weight>) -> Result<Self> {
         Self::from_weights(config, Weights::new(tensors))
     }
 
@@ -139,7 +139,8 @@ impl Gpt {
         Ok(Self::from_weights(config, self.weights)?.with_extra(self.extra))
     }
 
-    pub(crate) fn with_extra(self, extra: Map<String, Value>) -> Self {
+    /// The same model with what else its `config.json` said.
+    pub fn with_extra(self, extra: Map<String, Value>) -> Self {
         Self { extra, ..self }
     }
 
@@ -167,7 +168,7 @@ impl Gpt {
     /// with blocks of fewer bits. Those that stay in their file are copied.
     pub fn parameters(&self) -> Vec<Parameter> {
         let parameter = |name: String| match self.weights.weight(&name) {
-            Ok(Some(Weight::Packed(_)) | None) | Err(_) => None,
+            Ok(Some(Weight::Quantized(_)) | None) | Err(_) => None,
             Ok(Some(weight)) => Some(Parameter { name, tensor: weight.plain().ok()? }),
         };
         specs(&self.config).into_iter().filter_map(|spec| parameter(spec.name)).collect()

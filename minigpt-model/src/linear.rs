@@ -1,8 +1,8 @@
 //! The linear layer and the norm: what all other layers are made of.
 
-use crate::ops::{self, Stored};
 use crate::weights::{Tensors, Weight};
 use candle_core::{Result, Tensor};
+use minigpt_kernels::{self as ops, WeightLayout};
 
 /// `x · W + b`, with the weight stored `[in, out]` as GPT-2 stores it, so that no product needs a transposition, or in
 /// blocks of fewer bits.
@@ -30,7 +30,7 @@ impl Linear {
     /// # Shapes
     /// - `x`: (…, in); output: (…, out)
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        multiply(x, &self.weight, Stored::InOut, self.bias.as_ref())
+        multiply(x, &self.weight, WeightLayout::InOut, self.bias.as_ref())
     }
 }
 
@@ -38,14 +38,19 @@ impl Linear {
 ///
 /// # Shapes
 /// - `x`: (…, in); output: (…, out)
-pub(crate) fn multiply(x: &Tensor, weight: &Weight, stored: Stored, bias: Option<&Tensor>) -> Result<Tensor> {
+pub(crate) fn multiply(
+    x: &Tensor,
+    weight: &Weight,
+    layout: WeightLayout,
+    bias: Option<&Tensor>,
+) -> Result<Tensor> {
     let mut shape = x.dims().to_vec();
     let width = shape.pop().unwrap_or(1);
     let x = ops::reshape(x, (x.elem_count() / width.max(1), width))?;
     let y = match weight {
-        Weight::Plain(weight) => ops::linear(&x, weight, stored, bias)?,
-        Weight::Lent(weight) => ops::lent_linear(&x, weight, stored, bias)?,
-        Weight::Packed(weight) => ops::packed_linear(&x, weight, bias)?,
+        Weight::Plain(weight) => ops::linear(&x, weight, layout, bias)?,
+        Weight::Mapped(weight) => ops::mapped_linear(&x, weight, layout, bias)?,
+        Weight::Quantized(weight) => ops::quantized_linear(&x, weight, bias)?,
     }; // (rows, out)
     shape.push(y.dim(1)?);
     ops::reshape(&y, shape)

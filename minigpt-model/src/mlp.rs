@@ -2,9 +2,9 @@
 
 use crate::config::{Activation, Config};
 use crate::linear::Linear;
-use crate::ops;
 use crate::weights::Tensors;
 use candle_core::{Result, Tensor};
+use minigpt_kernels as ops;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Mlp {

@@ -6,9 +6,9 @@ use crate::embedding::Embedding;
 use crate::error::Result;
 use crate::gpt::Head;
 use crate::linear::Norm;
-use crate::ops::Visible;
 use crate::weights::Source;
 use candle_core::{Device, Tensor};
+use minigpt_kernels::Visible;
 
 impl Source<'_> {
     /// Logits of every position of one text.

@@ -1,9 +1,9 @@
 //! Tensors by name, on their way from a file or an initialisation into the layers.
 
 use crate::config::Config;
-use crate::ops::{Lent, Packed};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Device, Result, Tensor, Var};
+use minigpt_kernels::{MappedMatrix, QuantizedMatrix};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -34,9 +34,9 @@ pub enum Weight {
     /// Plain numbers, in GPT-2's layout.
     Plain(Tensor),
     /// Plain numbers in their file.
-    Lent(Lent),
+    Mapped(MappedMatrix),
     /// Blocks of small numbers.
-    Packed(Packed),
+    Quantized(QuantizedMatrix),
 }
 
 impl Weight {
@@ -44,17 +44,17 @@ impl Weight {
     pub fn plain(self) -> Result<Tensor> {
         match self {
             Self::Plain(tensor) => Ok(tensor),
-            Self::Lent(lent) => lent.plain(),
-            Self::Packed(packed) => packed.plain(),
+            Self::Mapped(lent) => lent.plain(),
+            Self::Quantized(packed) => packed.plain(),
         }
     }
 
     /// The tensor of this name in fewer bits, if it is a plain matrix that things are multiplied with. A layer's is turned,
     /// so that its blocks lie along the input.
-    pub(crate) fn packed_as(self, name: &str, packing: Packing) -> Result<Self> {
+    pub fn packed_as(self, name: &str, packing: Packing) -> Result<Self> {
         let turned = name.starts_with("h.");
         let weight = match self {
-            Self::Lent(lent) => Self::Plain(lent.plain()?),
+            Self::Mapped(lent) => Self::Plain(lent.plain()?),
             weight => weight,
         };
         let rows = match &weight {
@@ -67,14 +67,14 @@ impl Weight {
         let shape = rows.dims2()?;
         let dtype = packing.dtype(shape.1);
         let blocks = QTensor::quantize(&rows.detach(), dtype)?;
-        Ok(Self::Packed(Packed::new(dtype, shape, turned, &blocks.data()?)?))
+        Ok(Self::Quantized(QuantizedMatrix::new(dtype, shape, turned, &blocks.data()?)?))
     }
 
     /// The type of the numbers that it is multiplied with.
     pub fn dtype(&self) -> DType {
         match self {
             Self::Plain(tensor) => tensor.dtype(),
-            Self::Lent(_) | Self::Packed(_) => DType::F32,
+            Self::Mapped(_) | Self::Quantized(_) => DType::F32,
         }
     }
 
@@ -82,7 +82,7 @@ impl Weight {
     pub fn device(&self) -> &Device {
         match self {
             Self::Plain(tensor) => tensor.device(),
-            Self::Lent(_) | Self::Packed(_) => &Device::Cpu,
+            Self::Mapped(_) | Self::Quantized(_) => &Device::Cpu,
         }
     }
 }

@@ -9,6 +9,10 @@ use std::path::Path;
 
 /// The special token that stands for characters outside the vocabulary, where there is one.
 pub const UNK: &str = "<unk>";
+/// Fills the rows of a batch.
+pub const PAD: &str = "<pad>";
+/// Ends a question, and an answer.
+pub const SEP: &str = "<sep>";
 
 /// No token: what the table holds for characters outside the vocabulary.
 const NONE: u32 = u32::MAX;

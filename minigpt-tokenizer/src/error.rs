@@ -47,6 +47,9 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
+    /// A file could not be replaced.
+    #[error(transparent)]
+    File(#[from] minigpt_files::Error),
     /// A file larger than any tokenizer is.
     #[error("{} has {size} bytes, more than the {limit} that a tokenizer's file may have", path.display())]
     TooLarge {

@@ -35,7 +35,7 @@ mod unicode_class;
 mod word_cache;
 
 pub use bpe::BpeTokenizer;
-pub use characters::{CharBuilder, CharTokenizer, UNK};
+pub use characters::{CharBuilder, CharTokenizer, PAD, SEP, UNK};
 pub use error::{Error, Result};
 pub use gpt2::END_OF_TEXT;
 pub use stream::{Incomplete, StreamDecoder, StreamEncoder};

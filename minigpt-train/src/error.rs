@@ -37,6 +37,12 @@ pub enum Error {
         /// What the system said.
         problem: std::io::Error,
     },
+    /// A file or folder could not be replaced.
+    #[error(transparent)]
+    File(#[from] minigpt_files::Error),
+    /// A model folder could not be read or written.
+    #[error(transparent)]
+    Format(#[from] minigpt_formats::Error),
     /// The model failed.
     #[error(transparent)]
     Model(#[from] minigpt_model::Error),

@@ -3,7 +3,8 @@
 use crate::error::Result;
 use crate::flat;
 use candle_core::{DType, Tensor};
-use minigpt_model::{Loss, Parameter, ops};
+use minigpt_kernels as ops;
+use minigpt_model::{Loss, Parameter};
 
 /// One gradient a parameter, in the order of the parameters.
 #[derive(Debug, Clone)]

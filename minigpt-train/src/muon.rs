@@ -2,7 +2,7 @@
 //! that every direction of a matrix learns at the same pace (Jordan et al. 2024).
 
 use candle_core::{DType, Result, Tensor};
-use minigpt_model::ops::{Matrix, product};
+use minigpt_kernels::{Matrix, product};
 
 /// How much of the momentum stays each step.
 pub const MOMENTUM: f64 = 0.95;

@@ -1,31 +1,25 @@
 //! The folder of a training run: one run at a time, and model folders in it that are always whole.
 
 use crate::error::{Error, Result};
-use std::fs::{self, File, TryLockError};
+use minigpt_files::{Lock, NewFolder};
 use std::path::{Path, PathBuf};
 
 /// A run folder that this process trains in.
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
-    /// Held for as long as the process lives; a crash releases it.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl RunFolder {
-    /// Opens or makes a run folder, and takes its lock.
+    /// Opens or makes a run folder, takes its lock, and mends what a killed process left in it.
     pub fn open(path: &Path) -> Result<Self> {
-        fs::create_dir_all(path).map_err(|e| io(path, e))?;
-        let lock_path = path.join(".lock");
-        let lock = File::create(&lock_path).map_err(|e| io(&lock_path, e))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(Error::Locked(path.to_owned())),
-            Err(TryLockError::Error(e)) => return Err(io(&lock_path, e)),
-        }
-        let folder = Self { path: path.to_owned(), _lock: lock };
-        folder.recover()?;
-        Ok(folder)
+        let lock = Lock::take(path).map_err(|error| match error {
+            minigpt_files::Error::Busy { path } => Error::Locked(path),
+            error => error.into(),
+        })?;
+        NewFolder::recover_all(path)?;
+        Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
     /// Its path.
@@ -41,70 +35,10 @@ impl RunFolder {
     /// Replaces a folder inside it: `write` fills a new one beside it, which then takes the old one's place. A crash
     /// at any instant leaves the old or the new one, whole.
     pub fn replace(&self, name: &str, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-        let (new, old, target) = (self.beside(name, "new"), self.beside(name, "old"), self.join(name));
-        remove(&new)?;
-        fs::create_dir_all(&new).map_err(|e| io(&new, e))?;
-        let written = write(&new).and_then(|()| sync(&new));
-        if let Err(error) = written {
-            // The error that matters is the first one; what was begun is taken away if it can be.
-            let _ = fs::remove_dir_all(&new);
-            return Err(error);
-        }
-        remove(&old)?;
-        if target.exists() {
-            fs::rename(&target, &old).map_err(|e| io(&target, e))?;
-        }
-        fs::rename(&new, &target).map_err(|e| io(&target, e))?;
-        sync_folder(&self.path)?;
-        remove(&old)
+        let folder = NewFolder::create(&self.join(name))?;
+        write(folder.path())?;
+        Ok(folder.put_in_place()?)
     }
-
-    /// Ends what a crash interrupted: an old folder whose successor never took its place goes back there.
-    fn recover(&self) -> Result<()> {
-        for entry in fs::read_dir(&self.path).map_err(|e| io(&self.path, e))? {
-            let path = entry.map_err(|e| io(&self.path, e))?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let Some(name) = name.strip_prefix('.') else { continue };
-            if let Some(name) = name.strip_suffix(".old") {
-                let target = self.join(name);
-                match target.exists() {
-                    true => remove(&path)?,
-                    false => fs::rename(&path, &target).map_err(|e| io(&target, e))?,
-                }
-            } else if name.ends_with(".new") {
-                remove(&path)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn beside(&self, name: &str, suffix: &str) -> PathBuf {
-        self.path.join(format!(".{name}.{suffix}"))
-    }
-}
-
-fn remove(path: &Path) -> Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io(path, e)),
-        _ => Ok(()),
-    }
-}
-
-/// Makes sure that a folder's files are on the disk, not only on their way there.
-fn sync(folder: &Path) -> Result<()> {
-    for entry in fs::read_dir(folder).map_err(|e| io(folder, e))? {
-        let path = entry.map_err(|e| io(folder, e))?.path();
-        File::open(&path).and_then(|file| file.sync_all()).map_err(|e| io(&path, e))?;
-    }
-    sync_folder(folder)
-}
-
-/// Syncs a folder's own entries, where the system can.
-fn sync_folder(folder: &Path) -> Result<()> {
-    if cfg!(unix) {
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| io(folder, e))?;
-    }
-    Ok(())
 }
 
 pub(crate) fn io(path: &Path, problem: std::io::Error) -> Error {
@@ -114,6 +48,7 @@ pub(crate) fn io(path: &Path, problem: std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn write(text: &str) -> impl Fn(&Path) -> Result<()> {
         move |folder| fs::write(folder.join("file"), text).map_err(|e| io(folder, e))

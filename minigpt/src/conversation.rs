@@ -1,8 +1,10 @@
 //! Talking with a model in the format that it knows: questions and separators, a chat template, or plain text.
 
-use crate::{ChatTemplate, ModelFolder, OnDisk};
-use anyhow::{Context, Result, bail};
-use minigpt_data::{QaEncoder, Role, SEP, Turn};
+use crate::ModelFolder;
+use crate::error::{Error, Result};
+use minigpt_data::{QaEncoder, Role, Turn};
+use minigpt_formats::{ChatTemplate, OnDisk};
+use minigpt_tokenizer::SEP;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, context};
 use serde_json::json;
@@ -85,7 +87,9 @@ impl Conversation {
 
     /// The ids that make the model answer the last turn: as many of the turns before as leave `room` in its context.
     pub fn prompt(&self, model: &ModelFolder, room: usize) -> Result<Vec<u32>> {
-        let Some(last) = self.turns.len().checked_sub(1) else { bail!("nothing was said yet") };
+        let Some(last) = self.turns.len().checked_sub(1) else {
+            return Err(Error::Conversation("nothing was said yet".to_owned()));
+        };
         let first = if self.remembers { 0 } else { last };
         let space = model.gpt.config().block_size.saturating_sub(room);
         for start in first..last {
@@ -119,7 +123,7 @@ impl Conversation {
     pub fn load_json(&mut self, text: &str) -> Result<()> {
         match minigpt_data::Record::parse(text.trim().as_bytes()) {
             Ok(record) => self.turns = record.turns,
-            Err(error) => bail!("not a conversation: {error}"),
+            Err(error) => return Err(Error::Conversation(format!("not a conversation: {error}"))),
         }
         Ok(())
     }
@@ -139,18 +143,19 @@ fn render(source: &str, tokens: &[(String, String)], turns: &[Turn]) -> Result<S
     // A template comes with a model from anywhere: it may compute, but not without end.
     environment.set_fuel(Some(1_000_000));
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-    environment.set_syntax(syntax.context("the template syntax is wrong")?);
+    let is_wrong = |source| Error::Template { doing: "is wrong", source };
+    environment.set_syntax(syntax.map_err(is_wrong)?);
     environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
     environment.add_function("raise_exception", |message: String| -> Result<String, minijinja::Error> {
         Err(minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, message))
     });
-    environment.add_template("chat", source).context("the model's chat template is wrong")?;
+    environment.add_template("chat", source).map_err(is_wrong)?;
     let message = |turn: &Turn| context! { role => role(turn.role), content => turn.text.clone() };
     let messages: Vec<_> = turns.iter().map(message).collect();
     let tokens = minijinja::Value::from(tokens.iter().cloned().collect::<BTreeMap<_, _>>());
     let values = context! { messages, add_generation_prompt => true, ..tokens };
-    let template = environment.get_template("chat").context("the model's chat template is wrong")?;
-    template.render(values).context("the model's chat template failed")
+    let template = environment.get_template("chat").map_err(is_wrong)?;
+    template.render(values).map_err(|source| Error::Template { doing: "failed", source })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Models of the Hugging Face hub: found by name, fetched into a cache, checked, and used from there without a network.
 
-use anyhow::{Context, Result, bail, ensure};
+use crate::error::{Error, Result};
 use minigpt_data::{DownloadEvent, DownloadOptions, Remote, download_file, download_text};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,7 +66,9 @@ impl Hub {
                 .trim_end_matches('/')
                 .to_owned(),
             token: set("HF_TOKEN").or_else(saved),
-            cache: cache.context("there is no home folder for a cache: set MINIGPT_CACHE")?,
+            cache: cache.ok_or_else(|| {
+                Error::Hub("there is no home folder for a cache: set MINIGPT_CACHE".to_owned())
+            })?,
             offline: set("HF_HUB_OFFLINE").is_some_and(|value| value != "0"),
             pause: Duration::from_secs(1),
         })
@@ -82,16 +84,16 @@ impl Hub {
         if self.offline {
             let commit = fs::read_to_string(&reference).ok().filter(|commit| is_commit(commit.trim()));
             let Some(commit) = commit else {
-                bail!(
+                return refuse(format!(
                     "{name} is not in the cache ({}), and the hub may not be asked (offline)",
                     models.display()
-                );
+                ));
             };
             return Ok(models.join(commit.trim()));
         }
         let listing = self.listing(repository, revision)?;
         let folder = models.join(&listing.sha);
-        fs::create_dir_all(&folder).with_context(|| format!("{}: can't be made", folder.display()))?;
+        create(&folder)?;
         for file in listing.wanted(&folder)? {
             self.file(repository, &listing, &file, &folder, on)?;
         }
@@ -100,8 +102,8 @@ impl Hub {
             self.file(repository, &listing, &file, &folder, on)?;
         }
         let parent = models.join("refs");
-        fs::create_dir_all(&parent).with_context(|| format!("{}: can't be made", parent.display()))?;
-        minigpt_data::write_file(&reference, listing.sha.as_bytes())?;
+        create(&parent)?;
+        minigpt_files::write_file(&reference, listing.sha.as_bytes())?;
         Ok(folder)
     }
 
@@ -110,15 +112,17 @@ impl Hub {
         let remote = Remote { url, token: self.token.clone(), ..Remote::default() };
         let text = match download_text(&remote, LONGEST_ANSWER, &self.options()) {
             Err(minigpt_data::Error::NotThere { .. }) => {
-                bail!(
+                return refuse(format!(
                     "the hub has no model {repository} with a revision {revision}, or it is private and needs HF_TOKEN"
-                );
+                ));
             }
             answer => answer?,
         };
-        let listing: Listing =
-            serde_json::from_str(&text).context("the hub's answer is not a list of files")?;
-        ensure!(is_commit(&listing.sha), "the hub's answer names no commit");
+        let listing: Listing = serde_json::from_str(&text)
+            .map_err(|e| Error::Hub(format!("the hub's answer is not a list of files: {e}")))?;
+        if !is_commit(&listing.sha) {
+            return refuse("the hub's answer names no commit".to_owned());
+        }
         Ok(listing)
     }
 
@@ -174,9 +178,10 @@ impl Listing {
     /// The small files, and the best of the weights.
     fn wanted(&self, folder: &Path) -> Result<Vec<Sibling>> {
         let weights = WEIGHTS.iter().find_map(|name| self.find(name));
-        let weights = weights.with_context(|| {
-            format!("the model has no weights that can be read: none of {}", WEIGHTS.join(", "))
-        })?;
+        let Some(weights) = weights else {
+            let names = WEIGHTS.join(", ");
+            return refuse(format!("the model has no weights that can be read: none of {names}"));
+        };
         let small = SMALL.iter().filter_map(|name| self.find(name));
         // What an earlier visit fetched whole is not asked for again.
         let missing = |file: &Sibling| !folder.join(&file.rfilename).exists();
@@ -192,15 +197,15 @@ impl Listing {
         let mut shards = Vec::new();
         for name in WEIGHTS.iter().filter(|name| name.ends_with(".index.json")) {
             let Ok(text) = fs::read_to_string(folder.join(name)) else { continue };
-            let index: Index =
-                serde_json::from_str(&text).with_context(|| format!("{name} is no index of weights"))?;
+            let index: Index = serde_json::from_str(&text)
+                .map_err(|e| Error::Hub(format!("{name} is no index of weights: {e}")))?;
             let files: BTreeSet<String> = index.weight_map.into_values().collect();
             for file in files {
                 check_file(&file)?;
-                let listed = self
-                    .find(&file)
-                    .with_context(|| format!("{name} names {file}, which the model lacks"))?;
-                shards.push(listed);
+                match self.find(&file) {
+                    Some(listed) => shards.push(listed),
+                    None => return refuse(format!("{name} names {file}, which the model lacks")),
+                }
             }
         }
         shards.retain(|file| !folder.join(&file.rfilename).exists());
@@ -219,17 +224,29 @@ fn check_name(repository: &str, revision: &str) -> Result<()> {
         !part.is_empty() && !part.starts_with('.') && part.chars().all(letters)
     };
     let parts: Vec<&str> = repository.split('/').collect();
-    ensure!(
-        (1..=2).contains(&parts.len()) && parts.iter().all(|part| plain(part)),
-        "{repository} is not a model's name; write hf:owner/model"
-    );
-    ensure!(plain(revision), "{revision} is not a revision");
+    if !(1..=2).contains(&parts.len()) || !parts.iter().all(|part| plain(part)) {
+        return refuse(format!("{repository} is not a model's name; write hf:owner/model"));
+    }
+    if !plain(revision) {
+        return refuse(format!("{revision} is not a revision"));
+    }
     Ok(())
 }
 
 fn check_file(name: &str) -> Result<()> {
     let mut parts = Path::new(name).components();
     let plain = matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None));
-    ensure!(plain, "the index names the file {name:?}, which is not beside it");
-    Ok(())
+    if plain { Ok(()) } else { refuse(format!("the index names the file {name:?}, which is not beside it")) }
+}
+
+fn refuse<T>(message: String) -> Result<T> {
+    Err(Error::Hub(message))
+}
+
+fn create(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|source| Error::Io {
+        action: "create",
+        path: folder.to_owned(),
+        source,
+    })
 }

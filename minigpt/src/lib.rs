@@ -1,29 +1,30 @@
-//! MiniGPT as a library: the crates below this one under a single name, a model with its tokenizer, talking
-//! with it, and scoring its answers.
+//! MiniGPT as a library: a model with its tokenizer, talking with it, scoring its answers, training runs from a file, and
+//! models of the hub; and the crates below under a single name.
 
-mod chat_template;
 mod conversation;
-mod gguf_tokens;
+mod error;
 mod hub;
+pub mod machine;
 mod model_folder;
-mod nanogpt_meta;
-mod on_disk;
 mod questions;
+mod run;
+mod run_config;
+pub mod settings;
 
 pub use minigpt_data as data;
+pub use minigpt_formats as formats;
 pub use minigpt_generate as generate;
 pub use minigpt_model as model;
 pub use minigpt_tokenizer as tokenizer;
 pub use minigpt_train as train;
 
-pub use chat_template::ChatTemplate;
 pub use conversation::{Conversation, Format};
-pub use gguf_tokens::{gguf_tokenizer, gguf_tokens};
+pub use error::{Error, Result};
 pub use hub::Hub;
 pub use model_folder::ModelFolder;
-pub use nanogpt_meta::nanogpt_meta;
-pub use on_disk::{OnDisk, compare_logits};
 pub use questions::{Answered, answer_all};
+pub use run::{Place, Run};
+pub use run_config::{DataConfig, RunConfig, SampleConfig};
 
 /// The example of the README, compiled.
 #[cfg(doctest)]

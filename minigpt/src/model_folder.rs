@@ -1,7 +1,7 @@
 //! A model folder as a whole: the decoder and the tokenizer that belongs to it.
 
-use crate::on_disk::OnDisk;
-use anyhow::{Context, Result};
+use crate::error::{Error, Result};
+use minigpt_formats::OnDisk;
 use minigpt_model::{Device, Gpt, Packing};
 use minigpt_tokenizer::Tokenizer;
 use std::path::{Path, PathBuf};
@@ -25,24 +25,23 @@ impl ModelFolder {
 
     /// The same with matrices in fewer bits, if so asked: less memory and more tokens a second, a little less exact.
     pub fn open_as(path: &Path, device: &Device, packing: Option<Packing>) -> Result<Self> {
-        let files = OnDisk::open(path).context("the model could not be loaded")?;
-        let model = files.model().context("the model could not be loaded")?;
+        let files = OnDisk::open(path)?;
+        let model = files.model()?;
         let tokenizer = files.tokenizer(None, model.config())?.map(|(tokenizer, _)| tokenizer);
-        let gpt = model.load_as(device, packing).context("the model could not be loaded")?;
+        let gpt = model.load_as(device, packing)?;
         Ok(Self { path: path.to_owned(), gpt, tokenizer })
     }
 
-    /// The tokenizer, or an error that says how to do without one.
+    /// The tokenizer, or an error that says that there is none.
     pub fn need_tokenizer(&self) -> Result<&Tokenizer> {
-        self.tokenizer.as_ref().with_context(|| {
-            format!("{} holds no tokenizer (tokenizer.json): give token ids with --ids", self.path.display())
-        })
+        self.tokenizer.as_ref().ok_or_else(|| Error::NoTokenizer(self.path.clone()))
     }
 
     /// The tokens that end a text: the one that the model's configuration names, and the separator behind an answer.
     pub fn stop_ids(&self) -> Vec<u32> {
         let named = self.gpt.extra().get("eos_token_id").and_then(serde_json::Value::as_u64);
-        let separator = self.tokenizer.as_ref().and_then(|tokenizer| tokenizer.special_id(minigpt_data::SEP));
+        let separator =
+            self.tokenizer.as_ref().and_then(|tokenizer| tokenizer.special_id(minigpt_tokenizer::SEP));
         let vocab_size = self.gpt.config().vocab_size;
         let known = named.and_then(|id| u32::try_from(id).ok()).into_iter().chain(separator);
         known.filter(|&id| (id as usize) < vocab_size).collect()

@@ -1,6 +1,6 @@
 //! Scoring by questions: the model answers, and what it says is compared word for word.
 
-use anyhow::{Result, ensure};
+use crate::error::{Error, Result};
 use minigpt_data::{LossOn, QaDataset, QaEncoder};
 use minigpt_generate::{GenerationConfig, generate};
 use minigpt_model::Gpt;
@@ -35,7 +35,9 @@ pub fn answer_all(
     data: &QaDataset,
     mut progress: impl FnMut(u64),
 ) -> Result<Vec<Answered>> {
-    ensure!(data.options().loss_on == LossOn::Answer, "the data does not say where its answers are");
+    if data.options().loss_on != LossOn::Answer {
+        return Err(Error::Data("the data does not say where its answers are".to_owned()));
+    }
     let separator = QaEncoder::new(tokenizer)?.separator();
     let examples = data.summary().examples as usize;
     let split = |i: usize| {

@@ -1,8 +1,9 @@
 //! A run's configuration: `[model]`, `[data]`, `[train]` and `[sample]`, from defaults, a preset, a file and `--set`,
 //! each overriding the one before.
 
+use crate::error::{Error, Result};
 use crate::settings;
-use anyhow::{Context, Result, bail, ensure};
+use crate::settings::refuse;
 use minigpt_data::{Kind, LossOn, Order};
 use minigpt_model::Config;
 use minigpt_train::TrainConfig;
@@ -77,36 +78,50 @@ pub struct RunConfig {
 impl RunConfig {
     /// Reads a file and applies changes such as `train.max_iters=100`.
     pub fn read(path: &Path, changes: &[String]) -> Result<Self> {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("{}: can't be read", path.display()))?;
-        Self::parse(&text, changes).with_context(|| format!("{}: not a usable configuration", path.display()))
+        let text = std::fs::read_to_string(path).map_err(|source| Error::Io {
+            action: "read",
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(&text, changes)
+            .map_err(|source| Error::Config { path: path.to_owned(), source: Box::new(source) })
     }
 
     /// The same from the text of a file.
     pub fn parse(text: &str, changes: &[String]) -> Result<Self> {
-        let table: Table = text.parse().map_err(|e: toml::de::Error| anyhow::anyhow!("{}", e.message()))?;
+        let table: Table =
+            text.parse().map_err(|e: toml::de::Error| Error::Setting(e.message().to_owned()))?;
         Self::resolve(table, changes)
+    }
+
+    /// The configuration as a file.
+    pub fn to_toml(&self) -> Result<String> {
+        toml::to_string(self).map_err(|error| Error::Setting(error.to_string()))
     }
 
     fn resolve(mut table: Table, changes: &[String]) -> Result<Self> {
         for change in changes {
             let (key, value) = settings::split(change)?;
             let Some((section, key)) = key.split_once('.') else {
-                bail!("--set {change}: name the section too, for example train.{key} or model.{key}");
+                return refuse(format!(
+                    "{change}: name the section too, for example train.{key} or model.{key}"
+                ));
             };
             let entry = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
-            let Value::Table(entry) = entry else { bail!("{section} is not a section") };
+            let Value::Table(entry) = entry else { return refuse(format!("{section} is not a section")) };
             entry.insert(key.to_owned(), value);
         }
         if let Some(section) =
             table.keys().find(|key| !["model", "data", "train", "sample"].contains(&key.as_str()))
         {
-            bail!("there is no section [{section}]; there are [model], [data], [train] and [sample]");
+            return refuse(format!(
+                "there is no section [{section}]; there are [model], [data], [train] and [sample]"
+            ));
         }
         let mut section = |name: &str| match table.remove(name) {
             None => Ok(Table::new()),
             Some(Value::Table(section)) => Ok(section),
-            Some(_) => bail!("{name} is not a section"),
+            Some(_) => refuse(format!("{name} is not a section")),
         };
         let config = Self {
             model: model(section("model")?)?,
@@ -114,7 +129,9 @@ impl RunConfig {
             train: settings::parse_section("train", section("train")?, &TrainConfig::default())?,
             sample: settings::parse_section("sample", section("sample")?, &SampleConfig::default())?,
         };
-        ensure!(!config.data.path.is_empty(), "data.path is missing: what should it be trained on?");
+        if config.data.path.is_empty() {
+            return refuse("data.path is missing: what should it be trained on?".to_owned());
+        }
         config.train.validate()?;
         Ok(config)
     }
@@ -125,7 +142,7 @@ fn model(mut section: Table) -> Result<Config> {
     let preset = match section.remove("preset") {
         None => Config::default(),
         Some(Value::String(name)) => Config::preset(&name)?,
-        Some(other) => bail!("model.preset = {other}: expected a name"),
+        Some(other) => return refuse(format!("model.preset = {other}: expected a name")),
     };
     section.into_iter().try_fold(preset, |config, (key, value)| settings::set(config, &key, value))
 }
@@ -168,7 +185,7 @@ mod tests {
 
     #[test]
     fn mistakes_name_the_section_and_the_nearest_key() {
-        let refused = |text: &str, changes: &[&str]| format!("{:#}", read(text, changes).unwrap_err());
+        let refused = |text: &str, changes: &[&str]| read(text, changes).unwrap_err().to_string();
         let data = "[data]\npath = \"a\"\n";
         assert_eq!(
             refused(&format!("{data}[train]\nmax_iter = 3"), &[]),

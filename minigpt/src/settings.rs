@@ -1,6 +1,6 @@
 //! Settings by name: changes as `key=value`, sections of a file, and the nearest known name where one is wrong.
 
-use anyhow::{Result, bail};
+use crate::error::{Error, Result};
 use minigpt_model::Config;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -20,7 +20,7 @@ pub fn change(config: Config, changes: &[String]) -> Result<Config> {
 /// The two sides of `key=value`; the value is a number, a switch, or else a plain word.
 pub fn split(change: &str) -> Result<(&str, Value)> {
     let Some((key, value)) = change.split_once('=') else {
-        bail!("--set {change}: expected key=value, for example n_layer=2");
+        return refuse(format!("{change}: expected key=value, for example n_layer=2"));
     };
     let (key, value) = (key.trim(), value.trim());
     let parsed = format!("value = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("value"));
@@ -33,10 +33,12 @@ pub fn set(config: Config, key: &str, value: Value) -> Result<Config> {
         ("bias", Value::Boolean(bias)) => return Ok(config.with_bias(*bias)),
         ("dropout", Value::Float(p)) => return Ok(config.with_dropout(*p)),
         ("dropout", Value::Integer(p)) => return Ok(config.with_dropout(*p as f64)),
-        _ if SHORTHANDS.contains(&key) => bail!("model.{key} = {value}: expected {}", shorthand(key)),
+        _ if SHORTHANDS.contains(&key) => {
+            return refuse(format!("model.{key} = {value}: expected {}", shorthand(key)));
+        }
         _ => {}
     }
-    let mut section = Table::try_from(&config)?;
+    let mut section = Table::try_from(&config).map_err(unwritable)?;
     section.insert(key.to_owned(), value);
     parse_section("model", section, &config)
 }
@@ -47,28 +49,38 @@ fn shorthand(key: &str) -> &'static str {
 
 /// A section of a configuration. What it does not say is as in `defaults`; what nobody knows is refused.
 pub fn parse_section<T: Serialize + DeserializeOwned>(name: &str, section: Table, defaults: &T) -> Result<T> {
-    let known = known_keys(name, defaults)?;
+    let known = known_keys(name, defaults);
     if let Some(key) = section.keys().find(|key| !known.contains(key)) {
-        bail!("there is no setting {name}.{key}; did you mean {name}.{}?", nearest(key, &known));
+        let nearest = nearest(key, &known);
+        return refuse(format!("there is no setting {name}.{key}; did you mean {name}.{nearest}?"));
     }
-    let mut table = Table::try_from(defaults)?;
+    let mut table = Table::try_from(defaults).map_err(unwritable)?;
     for (key, value) in section {
         let shown = value.to_string();
         table.insert(key.clone(), value);
         // One by one, so that the message can name the setting.
         if let Err(error) = table.clone().try_into::<T>() {
-            bail!("{name}.{key} = {shown}: {}", error.message());
+            return refuse(format!("{name}.{key} = {shown}: {}", error.message()));
         }
     }
-    Ok(table.try_into()?)
+    table.try_into().map_err(|error: toml::de::Error| Error::Setting(error.message().to_owned()))
 }
 
-fn known_keys(name: &str, defaults: &impl Serialize) -> Result<Vec<String>> {
+/// A setting that can't be.
+pub(crate) fn refuse<T>(message: String) -> Result<T> {
+    Err(Error::Setting(message))
+}
+
+fn unwritable(error: toml::ser::Error) -> Error {
+    Error::Setting(error.to_string())
+}
+
+fn known_keys(name: &str, defaults: &impl Serialize) -> Vec<String> {
     // As JSON, because TOML leaves out what is not set.
-    let fields = serde_json::to_value(defaults)?;
+    let fields = serde_json::to_value(defaults).unwrap_or_default();
     let fields = fields.as_object().into_iter().flatten().map(|(key, _)| key.clone());
     let shorthands = SHORTHANDS.iter().filter(|_| name == "model").map(|&key| key.to_owned());
-    Ok(fields.chain(shorthands).collect())
+    fields.chain(shorthands).collect()
 }
 
 fn nearest<'a>(key: &str, known: &'a [String]) -> &'a str {

@@ -7,9 +7,9 @@ use crate::error::{Error, Result};
 use crate::gpt2::END_OF_TEXT;
 use crate::special::Specials;
 use crate::tokenizer::Tokenizer;
+use minigpt_files::write_file;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::io::Write;
 use std::path::Path;
 
 /// Writes `tokenizer.json` and `tokenizer_config.json` into a folder, which is made where it is missing.
@@ -24,19 +24,12 @@ pub(crate) fn save(tokenizer: &Tokenizer, folder: &Path) -> Result<()> {
     write_json(&folder.join("tokenizer_config.json"), &config(tokenizer.specials()))
 }
 
-/// Writes JSON beside its place and moves it there, so that a crash leaves the old file or the new one.
+/// Writes JSON into a file, whole or not at all.
 pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let failed = |source| Error::Io { action: "write", path: path.to_owned(), source };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.prefix(".tokenizer-").tempfile_in(folder).map_err(failed)?;
-    let mut text = serde_json::to_vec_pretty(value).map_err(std::io::Error::from).map_err(failed)?;
+    let mut text = serde_json::to_vec_pretty(value).map_err(|e| failed(e.into()))?;
     text.push(b'\n');
-    file.write_all(&text).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
-    file.persist(path).map_err(|error| failed(error.error))?;
-    Ok(())
+    Ok(write_file(path, &text)?)
 }
 
 fn bpe(tokenizer: &BpeTokenizer) -> Value {

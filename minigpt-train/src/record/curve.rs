@@ -83,7 +83,7 @@ pub fn svg(runs: &[(String, Vec<Record>)], axis: Axis) -> String {
 /// # Errors
 /// A place that can't be written.
 pub fn write(path: &Path, runs: &[(String, Vec<Record>)], axis: Axis) -> Result<()> {
-    Ok(minigpt_data::write_file(path, svg(runs, axis).as_bytes())?)
+    Ok(minigpt_files::write_file(path, svg(runs, axis).as_bytes())?)
 }
 
 fn style(runs: usize) -> String {

@@ -27,7 +27,7 @@ pub enum Error {
     },
     /// A file that could not be replaced.
     #[error(transparent)]
-    Replace(#[from] minigpt_data::Error),
+    Replace(#[from] minigpt_files::Error),
 }
 
 /// The result of recording.

@@ -4,7 +4,7 @@
 //! resuming takes it away together with the steps that will be taken again.
 
 use super::{Error, Record, Result};
-use minigpt_data::write_file;
+use minigpt_files::write_file;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};

@@ -1,0 +1,5 @@
+//! Numbers and pictures as people read them.
+
+mod number;
+
+pub use number::{bytes, count, counted, metric};

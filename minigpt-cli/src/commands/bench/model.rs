@@ -1,0 +1,134 @@
+//! Which model is measured: a preset with another shape, or a model folder. What doesn't fit the memory is refused
+//! before it is asked for.
+
+use crate::dtype::RunDtype;
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use minigpt::{machine, settings};
+use minigpt_charts::{bytes, count, counted};
+use minigpt_formats::OnDisk;
+use minigpt_formats::folder;
+use minigpt_model::parameters::Count;
+use minigpt_model::plan::Plan;
+use minigpt_model::{Config, Device, Gpt};
+use std::path::PathBuf;
+
+/// A preset and changes to it, or a model folder.
+#[derive(Args)]
+pub struct ModelArgs {
+    /// The preset to measure; see `minigpt plan --help` for all of them.
+    #[arg(long, value_name = "NAME", default_value = "gpt2", conflicts_with = "model")]
+    preset: String,
+    /// A model folder to measure instead.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["n_layer", "n_head", "n_embd", "vocab_size", "block_size", "changes"])]
+    model: Option<PathBuf>,
+    /// How many blocks instead of the preset's.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    n_layer: Option<u32>,
+    /// How many attention heads a block.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    n_head: Option<u32>,
+    /// The width of the residual stream.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    n_embd: Option<u32>,
+    /// How many different tokens there are.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    vocab_size: Option<u32>,
+    /// The longest context.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    block_size: Option<u32>,
+    /// Change any other setting of the model, for example bias=false.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    changes: Vec<String>,
+}
+
+impl ModelArgs {
+    /// The model's shape, checked.
+    pub fn config(&self) -> Result<Config> {
+        if let Some(model) = &self.model {
+            return folder::load_config(model).context("the model's configuration could not be read");
+        }
+        let config = settings::change(Config::preset(&self.preset)?, &self.changes)?;
+        let or = |changed: Option<u32>, size: usize| changed.map_or(size, |n| n as usize);
+        let config = Config {
+            n_layer: or(self.n_layer, config.n_layer),
+            n_head: or(self.n_head, config.n_head),
+            n_embd: or(self.n_embd, config.n_embd),
+            vocab_size: or(self.vocab_size, config.vocab_size),
+            block_size: or(self.block_size, config.block_size),
+            ..config
+        };
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// The model: random weights, or those of the folder.
+    pub fn open(&self, config: &Config) -> Result<Gpt> {
+        match &self.model {
+            Some(model) => Ok(folder::load(model, &Device::Cpu).context("the model could not be loaded")?),
+            None => Ok(Gpt::new(config.clone(), super::SEED, &Device::Cpu)?),
+        }
+    }
+
+    /// The model with its matrices in fewer bits.
+    pub fn open_as(&self, config: &Config, dtype: RunDtype) -> Result<Gpt> {
+        let Some(packing) = dtype.packing() else { return self.open(config) };
+        match &self.model {
+            Some(model) => {
+                let files = OnDisk::open(model)?;
+                Ok(files.model()?.load_as(&Device::Cpu, Some(packing))?)
+            }
+            None => Ok(Gpt::new(config.clone(), super::SEED, &Device::Cpu)?.packed(packing)?),
+        }
+    }
+
+    /// What to call it.
+    pub fn title(&self, config: &Config) -> String {
+        let name = self.model.as_ref().map_or(self.preset.clone(), |model| model.display().to_string());
+        format!(
+            "{name} ({}, {}, width {}, vocabulary {}, {} parameters)",
+            counted(config.n_layer as u64, "layer"),
+            counted(config.n_head as u64, "head"),
+            config.n_embd,
+            count(config.vocab_size as u64),
+            count(Count::of(config).total),
+        )
+    }
+}
+
+/// Refuses what this machine's memory can't hold; `try_instead` says what to make smaller.
+pub fn check_memory(needed: u64, try_instead: &str) -> Result<()> {
+    let Some(available) = machine::available_memory() else { return Ok(()) };
+    ensure!(
+        needed <= available,
+        "this takes about {}, but only {} of memory are free; try {try_instead}",
+        bytes(needed),
+        bytes(available)
+    );
+    Ok(())
+}
+
+/// Refuses more tokens than the model's context has room for; `option` says what asked for them.
+pub fn fits(tokens: usize, config: &Config, option: &str) -> Result<()> {
+    ensure!(
+        tokens <= config.block_size,
+        "{tokens} tokens do not fit the model's context of {}; make {option} smaller, or a preset's --block-size larger",
+        config.block_size
+    );
+    Ok(())
+}
+
+/// What running a model takes: its weights, the keys and values of `tokens` in each row, and what reading prompts of
+/// `prompt` tokens leaves behind on the way.
+pub fn inference_bytes(config: &Config, rows: usize, prompt: usize, tokens: usize) -> u64 {
+    let plan = Plan::new(config, rows, prompt);
+    plan.train_memory
+        .weights
+        .saturating_add(cache_bytes(config, tokens).saturating_mul(rows as u64))
+        .saturating_add(plan.train_memory.activations)
+}
+
+/// The keys and values of one row of so many tokens.
+pub fn cache_bytes(config: &Config, tokens: usize) -> u64 {
+    Plan::new(&Config { block_size: tokens, ..config.clone() }, 1, 1).cache_bytes
+}

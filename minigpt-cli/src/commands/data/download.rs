@@ -1,0 +1,97 @@
+//! `minigpt data download`: fetch a public set.
+
+use crate::output;
+use crate::progress::Progress;
+use crate::table::Table;
+use anyhow::{Context, Result};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use minigpt_charts::{bytes, count};
+use minigpt_data::{Checked, DownloadEvent, DownloadOptions, Downloaded, PUBLIC_SETS, PublicSet, download};
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Args)]
+pub(super) struct DownloadArgs {
+    /// Which set: `minigpt data list` shows them.
+    #[arg(value_parser = PossibleValuesParser::new(PUBLIC_SETS.iter().map(|set| set.name)))]
+    name: String,
+    /// The folder to put it in.
+    #[arg(long, value_name = "FOLDER", default_value = "data")]
+    out: PathBuf,
+    /// A mirror that stands in for `https://host` of the set's address. (For sets on Hugging Face, the environment
+    /// variable HF_ENDPOINT does the same.)
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
+    /// Fetch it again where it is there already.
+    #[arg(long)]
+    force: bool,
+    /// Print {"path", "bytes", "sha256", …} as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &DownloadArgs) -> Result<()> {
+    let set = PublicSet::find(&args.name).context("there is no set of this name")?;
+    let options = DownloadOptions {
+        endpoint: args.endpoint.clone().or_else(|| hugging_face_mirror(set)),
+        force: args.force,
+        pause: Duration::from_secs(1),
+    };
+    output::note(&format!("{}: {}, {}", set.name, bytes(set.bytes), set.licence));
+    let mut bar = None;
+    let done = download(set, &args.out, &options, &mut |event| show(event, set, &mut bar))?;
+    if let Some(bar) = bar {
+        bar.finish();
+    }
+    if args.json {
+        return output::json(&done);
+    }
+    output::text(&in_words(&done))
+}
+
+fn hugging_face_mirror(set: &PublicSet) -> Option<String> {
+    let mirror = std::env::var("HF_ENDPOINT").ok().filter(|mirror| !mirror.is_empty());
+    mirror.filter(|_| set.is_on_hugging_face())
+}
+
+fn show(event: DownloadEvent, set: &PublicSet, bar: &mut Option<Progress>) {
+    match event {
+        DownloadEvent::Started { url, total, have } => {
+            let total = total.unwrap_or(set.bytes);
+            let rest =
+                if have > 0 { format!(", {} of them here already", count(have)) } else { String::new() };
+            let line = format!("fetching {} bytes{rest} from {url}", count(total));
+            match bar {
+                None => output::note(&line),
+                Some(bar) => bar.note(&line),
+            }
+            bar.get_or_insert_with(|| Progress::of_bytes("fetching", total)).set(have);
+        }
+        DownloadEvent::Progress { have } => {
+            if let Some(bar) = bar {
+                bar.set(have);
+            }
+        }
+        DownloadEvent::Retrying { problem } => output::note(&format!("{problem}; trying again")),
+    }
+}
+
+fn in_words(done: &Downloaded) -> String {
+    let checked = match &done.checked {
+        Checked::Listed => "it is the file it should be".to_owned(),
+        Checked::Recorded => "the same as on the first download".to_owned(),
+        Checked::First => "recorded beside it, to compare with from now on".to_owned(),
+        Checked::Changed(before) => format!("the publisher changed it: before, it was {before}"),
+    };
+    let mut table = Table::new(&[]);
+    table
+        .row(["file", &done.path.display().to_string()])
+        .row(["size", &format!("{} bytes", count(done.bytes))])
+        .row(["SHA-256", &done.sha256])
+        .row(["", &checked]);
+    if !done.fetched {
+        table.row(["", "it was here already: nothing was fetched"]);
+    }
+    table.draw()
+}

@@ -1,0 +1,33 @@
+//! Tells a person which lines were not used, and why.
+
+use crate::output;
+use minigpt_charts::{count, counted};
+use minigpt_data::BadLines;
+
+/// How many are shown one by one.
+const SHOWN: usize = 5;
+
+/// Writes the first bad lines to standard error.
+pub(super) fn report(name: &str, bad: &BadLines) {
+    if bad.total == 0 {
+        return;
+    }
+    output::note(&format!("{name}: {} can't be used:", counted(bad.total, "line")));
+    for line in bad.first.iter().take(SHOWN) {
+        output::note(&format!("  line {}: {}", line.line, line.reason));
+    }
+    let more = bad.total.saturating_sub(SHOWN as u64);
+    if more > 0 {
+        output::note(&format!("  and {} more", count(more)));
+    }
+}
+
+/// `2 bad lines, 1 blank`, or `none`.
+pub(super) fn in_short(bad: &BadLines) -> String {
+    match (bad.total, bad.blank) {
+        (0, 0) => "none".to_owned(),
+        (0, blank) => format!("{} blank", count(blank)),
+        (total, 0) => format!("{} bad", count(total)),
+        (total, blank) => format!("{} bad, {} blank", count(total), count(blank)),
+    }
+}

@@ -1,0 +1,255 @@
+//! `minigpt data stats`: how much data there is, how long its examples are, and what follows from that.
+
+use super::prepare::cleaned;
+use super::{bars, skipped, usage};
+use crate::output;
+use crate::table::Table;
+use anyhow::{Context, Result};
+use clap::Args;
+use minigpt_charts::{bytes, count, counted};
+use minigpt_data::{
+    BadLines, Cleaned, Histogram, LengthSummary, Lengths, QaStats, Stats, TextStats, TokenStats,
+    TokenizerChoice, TokenizerMeta, histogram_svg, stats,
+};
+use minigpt_files::write_file;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+pub(super) struct StatsArgs {
+    /// `builtin`, question/answer lines (.jsonl), text (a file, a folder, - for standard input), or a prepared folder.
+    #[arg(value_name = "FILE|FOLDER|-")]
+    file: PathBuf,
+    /// `char`: the characters of the data; `bpe:2000`: a BPE learnt from it; `gpt2`;
+    /// or a tokenizer.json, a vocabulary file, or a folder with one.
+    #[arg(long, value_name = "char|bpe:N|gpt2|PATH")]
+    tokenizer: Option<TokenizerChoice>,
+    /// Say how many examples would be cut at this length.
+    #[arg(long, value_name = "N")]
+    max_length: Option<u64>,
+    /// Only the first N examples, characters or tokens.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Draw the lengths in an SVG file.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Print everything as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &StatsArgs) -> Result<()> {
+    match stats(&args.file, args.tokenizer.as_ref(), args.limit)? {
+        Stats::Qa(stats) => qa(&stats, args),
+        Stats::Text(stats) => text(&stats, args),
+        Stats::Tokens(stats) => tokens(&stats, args),
+    }
+}
+
+#[derive(Serialize)]
+struct QaAnswer<'a> {
+    kind: &'static str,
+    name: &'a str,
+    examples: u64,
+    conversations: u64,
+    bad: &'a BadLines,
+    tokenizer: &'a TokenizerMeta,
+    unknown: u64,
+    lengths: LengthSummary,
+    answers: LengthSummary,
+    suggested_max_length: u64,
+    cut: Cut,
+    histogram: Histogram,
+}
+
+/// What a `max_length` does.
+#[derive(Serialize)]
+struct Cut {
+    max_length: u64,
+    examples: u64,
+    tokens: u64,
+}
+
+impl Cut {
+    fn at(lengths: &Lengths, max_length: u64) -> Self {
+        let (examples, tokens) = lengths.beyond(max_length);
+        Cut { max_length, examples, tokens }
+    }
+}
+
+fn qa(stats: &QaStats, args: &StatsArgs) -> Result<()> {
+    let suggested = stats.lengths.suggested_max_length();
+    let max_length = args.max_length.unwrap_or(suggested);
+    if let Some(path) = &args.svg {
+        let title = format!("Lengths in {}", base_name(&stats.name));
+        draw(path, &histogram_svg(&stats.lengths, &title, "tokens", Some(max_length)))?;
+    }
+    skipped::report(&stats.name, &stats.bad);
+    let answer = QaAnswer {
+        kind: "qa",
+        name: &stats.name,
+        examples: stats.lengths.count(),
+        conversations: stats.conversations,
+        bad: &stats.bad,
+        tokenizer: &stats.tokenizer,
+        unknown: stats.unknown,
+        lengths: stats.lengths.summary(),
+        answers: stats.answers.summary(),
+        suggested_max_length: suggested,
+        cut: Cut::at(&stats.lengths, max_length),
+        histogram: Histogram::of(&stats.lengths),
+    };
+    if args.json {
+        return output::json(&answer);
+    }
+    output::text(&qa_in_words(&answer, stats))
+}
+
+fn qa_in_words(answer: &QaAnswer<'_>, stats: &QaStats) -> String {
+    let examples = match answer.conversations {
+        0 => count(answer.examples),
+        talks => format!("{}, {} of more than two turns", count(answer.examples), count(talks)),
+    };
+    let mut table = Table::new(&[]);
+    table
+        .row(["examples", &examples])
+        .row(["skipped", &skipped::in_short(answer.bad)])
+        .row(["tokenizer", &vocabulary(answer.tokenizer)])
+        .row(["tokens", &count(answer.lengths.total)]);
+    if answer.unknown > 0 {
+        table.row(["unknown", &format!("{} tokens are <unk>", count(answer.unknown))]);
+    }
+    let mut text = format!("{}: questions and answers\n\n{}\n", answer.name, table.draw());
+    text.push_str(&lengths(&[("whole", &answer.lengths), ("answers", &answer.answers)]));
+    text.push_str(&format!("\n{}\n", bars::draw(&answer.histogram)));
+    let suggested = Cut::at(&stats.lengths, answer.suggested_max_length);
+    text.push_str(&format!("suggested {}\n", cut_in_words(&suggested, answer.examples)));
+    if answer.cut.max_length != suggested.max_length {
+        text.push_str(&format!("at {}\n", cut_in_words(&answer.cut, answer.examples)));
+    }
+    text
+}
+
+fn cut_in_words(cut: &Cut, examples: u64) -> String {
+    let whole = 100.0 * (1.0 - cut.examples as f64 / examples.max(1) as f64);
+    let (max, tokens) = (cut.max_length, count(cut.tokens));
+    let cut = counted(cut.examples, "example");
+    format!("max_length {max}: {whole:.1} % whole, {cut} cut, {tokens} tokens lost")
+}
+
+#[derive(Serialize)]
+struct TextAnswer<'a> {
+    kind: &'static str,
+    name: &'a str,
+    files: u64,
+    left_out: u64,
+    bytes: u64,
+    characters: u64,
+    distinct_characters: u64,
+    tokens: u64,
+    tokenizer: &'a TokenizerMeta,
+    cleaned: Cleaned,
+    line_characters: LengthSummary,
+    histogram: Histogram,
+}
+
+fn text(stats: &TextStats, args: &StatsArgs) -> Result<()> {
+    if args.max_length.is_some() {
+        return Err(usage(
+            "--max-length goes with question/answer lines: a text is cut into windows of block_size",
+        ));
+    }
+    if let Some(path) = &args.svg {
+        let title = format!("Lines of {}", base_name(&stats.name));
+        draw(path, &histogram_svg(&stats.lines, &title, "characters a line", None))?;
+    }
+    let answer = TextAnswer {
+        kind: "text",
+        name: &stats.name,
+        files: stats.files,
+        left_out: stats.left_out,
+        bytes: stats.bytes,
+        characters: stats.characters,
+        distinct_characters: stats.distinct,
+        tokens: stats.tokens,
+        tokenizer: &stats.tokenizer,
+        cleaned: stats.cleaned,
+        line_characters: stats.lines.summary(),
+        histogram: Histogram::of(&stats.lines),
+    };
+    if args.json {
+        return output::json(&answer);
+    }
+    output::text(&text_in_words(&answer))
+}
+
+fn text_in_words(answer: &TextAnswer<'_>) -> String {
+    let mut files = counted(answer.files, "file");
+    if answer.left_out > 0 {
+        files.push_str(&format!(", {} left out", counted(answer.left_out, "other file")));
+    }
+    files.push_str(&cleaned(&answer.cleaned));
+    let each = answer.bytes as f64 / answer.tokens.max(1) as f64;
+    let mut table = Table::new(&[]);
+    table
+        .row(["files", &files])
+        .row(["size", &format!("{} ({} bytes)", bytes(answer.bytes), count(answer.bytes))])
+        .row([
+            "characters",
+            &format!("{}, {} different", count(answer.characters), count(answer.distinct_characters)),
+        ])
+        .row(["tokenizer", &vocabulary(answer.tokenizer)])
+        .row(["tokens", &format!("{}, {each:.2} bytes each", count(answer.tokens))])
+        .row(["lines", &count(answer.line_characters.count)]);
+    let lengths = lengths(&[("characters a line", &answer.line_characters)]);
+    format!("{}: text\n\n{}\n{lengths}\n{}", answer.name, table.draw(), bars::draw(&answer.histogram))
+}
+
+fn tokens(stats: &TokenStats, args: &StatsArgs) -> Result<()> {
+    if args.svg.is_some() || args.max_length.is_some() {
+        return Err(usage(
+            "--svg and --max-length go with text and lines: prepared tokens have no lengths to measure",
+        ));
+    }
+    if args.json {
+        #[derive(Serialize)]
+        struct Answer<'a> {
+            kind: &'static str,
+            #[serde(flatten)]
+            stats: &'a TokenStats,
+        }
+        return output::json(&Answer { kind: "tokens", stats });
+    }
+    let tokenizer = stats.tokenizer.as_ref().map_or("not in the folder".to_owned(), vocabulary);
+    let mut table = Table::new(&[]);
+    table
+        .row(["tokenizer", &tokenizer])
+        .row(["train", &format!("{} tokens", count(stats.train))])
+        .row(["val", &format!("{} tokens", count(stats.val))])
+        .row(["largest id", &count(u64::from(stats.largest_id))]);
+    output::text(&format!("{}: prepared tokens\n\n{}", stats.name, table.draw()))
+}
+
+fn vocabulary(tokenizer: &TokenizerMeta) -> String {
+    format!("{}, {} tokens", tokenizer.kind, count(tokenizer.vocab_size as u64))
+}
+
+/// Lengths side by side.
+fn lengths(of: &[(&str, &LengthSummary)]) -> String {
+    let mut table = Table::new(&[1, 2, 3, 4, 5, 6, 7]);
+    table.row(["length", "mean", "min", "50 %", "90 %", "95 %", "99 %", "max"]);
+    for (name, it) in of {
+        let mean = format!("{:.1}", it.mean);
+        let [min, p50, p90, p95, p99, max] = [it.min, it.p50, it.p90, it.p95, it.p99, it.max].map(count);
+        table.row([name, &mean, &min, &p50, &p90, &p95, &p99, &max]);
+    }
+    table.draw()
+}
+
+fn draw(path: &Path, svg: &str) -> Result<()> {
+    write_file(path, svg.as_bytes()).context("could not draw the lengths")
+}
+
+fn base_name(name: &str) -> String {
+    Path::new(name).file_name().map_or_else(|| name.to_owned(), |name| name.to_string_lossy().into_owned())
+}

@@ -1,0 +1,208 @@
+//! `minigpt demo`: a model learns the built-in questions and answers in front of you, is scored, and can be talked to.
+
+mod view;
+
+use crate::commands::chat;
+use crate::output;
+use crate::progress::Progress;
+use crate::table::Table;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use minigpt::{Answered, ModelFolder, Place, Run, RunConfig, answer_all};
+use minigpt_charts::count;
+use minigpt_data::{LossOn, Padding, QaDataset, QaOptions, Record, builtin};
+use minigpt_model::Device;
+use minigpt_train::record::{self, Record as Metric};
+use minigpt_train::{Ended, Report, checkpoint};
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use view::View;
+
+/// Train a small model on the built-in questions and answers, score it, and talk with it.
+#[derive(Args)]
+pub struct DemoArgs {
+    /// The run's folder.
+    #[arg(long, value_name = "FOLDER", default_value = "runs/demo")]
+    out: PathBuf,
+    /// Start anew, in a folder beside the one that is there.
+    #[arg(long)]
+    fresh: bool,
+    /// Change a setting of configs/builtin.toml, for example train.epochs=2.
+    #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
+    changes: Vec<String>,
+}
+
+const CONFIG: &str = include_str!("../../../../configs/builtin.toml");
+
+/// Asked again and again while the model learns. None of them is trained on in these words.
+pub const QUESTIONS: [&str; 3] =
+    ["智利的首都是哪里？", "谁最先登上月球？", "How many colors are in a rainbow?"];
+
+/// Set by Ctrl-C while the model learns: the step under way is finished and saved.
+static STOP: AtomicBool = AtomicBool::new(false);
+/// Whether the model has learned: from then on Ctrl-C means something else.
+static LEARNED: AtomicBool = AtomicBool::new(false);
+/// Whether there is a chat, in which Ctrl-C stops an answer.
+static CHATTING: AtomicBool = AtomicBool::new(false);
+
+/// Runs the command.
+pub fn run(args: &DemoArgs) -> Result<()> {
+    let config = RunConfig::parse(CONFIG, &args.changes)?;
+    let out = if args.fresh { unused(&args.out)? } else { args.out.clone() };
+    let choice = choose(&out)?;
+    ctrlc::set_handler(ctrl_c).context("Ctrl-C could not be watched")?;
+    let model = match choice {
+        Choice::Quit => return Ok(()),
+        Choice::Chat => best(&out),
+        Choice::Train { resume } => {
+            let place = Place { out: &out, resume, from: None };
+            let run = Run::start(config, &args.changes, place, &Device::Cpu)?;
+            // The curve goes on where it was; one that can't be read is only not drawn.
+            let earlier = record::read(&out.join("metrics.jsonl")).unwrap_or_default();
+            let report = learn(run, earlier)?;
+            if report.ended == Ended::Stopped {
+                let step = count(report.step);
+                output::note(&format!("stopped after step {step}; what it learned is kept"));
+                return next_steps(&report.model, Some(&out));
+            }
+            score(&report.model)?;
+            report.model
+        }
+    };
+    if !at_terminal() {
+        return next_steps(&model, None);
+    }
+    CHATTING.store(true, Ordering::Relaxed);
+    chat::open(&model)
+}
+
+/// What to do with the folder.
+enum Choice {
+    Train { resume: bool },
+    Chat,
+    Quit,
+}
+
+/// A new folder is trained in; one with a run in it is asked about at a terminal, and gone on with elsewhere.
+fn choose(out: &Path) -> Result<Choice> {
+    if !checkpoint::exists(&out.join("last")) {
+        return Ok(Choice::Train { resume: false });
+    }
+    let out = out.display();
+    if !at_terminal() {
+        output::note(&format!("{out} holds a demo; going on with it (--fresh starts anew)"));
+        return Ok(Choice::Train { resume: true });
+    }
+    output::note(&format!("{out} holds a demo. [c]hat with the model, [r]esume training, or [q]uit?"));
+    loop {
+        output::text("> ")?;
+        std::io::stdout().flush()?;
+        let mut line = String::new();
+        if std::io::stdin().lock().read_line(&mut line).context("the terminal can't be read")? == 0 {
+            return Ok(Choice::Quit);
+        }
+        match line.trim().to_lowercase().as_str() {
+            "" | "c" | "chat" => return Ok(Choice::Chat),
+            "r" | "resume" => return Ok(Choice::Train { resume: true }),
+            "q" | "quit" => return Ok(Choice::Quit),
+            _ => output::note("c, r or q; `minigpt demo --fresh` starts anew"),
+        }
+    }
+}
+
+/// A folder beside `out` that does not exist yet.
+fn unused(out: &Path) -> Result<PathBuf> {
+    let name = out.file_name().context("--out is not a folder")?.to_string_lossy().into_owned();
+    let numbered = (2..10_000).map(|i| out.with_file_name(format!("{name}-{i}")));
+    match std::iter::once(out.to_owned()).chain(numbered).find(|folder| !folder.exists()) {
+        Some(folder) => Ok(folder),
+        None => bail!("{}: every name beside it is taken", out.display()),
+    }
+}
+
+fn at_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}
+
+fn ctrl_c() {
+    if CHATTING.load(Ordering::Relaxed) {
+        chat::stop_answer();
+    } else if LEARNED.load(Ordering::Relaxed) || STOP.swap(true, Ordering::Relaxed) {
+        // The model is saved, or somebody is in a hurry.
+        std::process::exit(130);
+    }
+}
+
+/// The better of the two model folders of a run.
+fn best(run: &Path) -> PathBuf {
+    let best = run.join("best");
+    if best.exists() { best } else { run.join("last") }
+}
+
+fn learn(run: Run, earlier: Vec<Metric>) -> Result<Report> {
+    let Run { mut trainer, config, tokenizer, .. } = run;
+    let tokenizer = tokenizer.context("the demo has no tokenizer")?;
+    let mut view = View::new(&config, tokenizer, earlier, std::io::stderr().is_terminal());
+    let report = trainer.run(&mut view, &STOP);
+    view.finish();
+    let report = report?;
+    LEARNED.store(true, Ordering::Relaxed);
+    output::note(&format!("\nlearned in {:.0} s, {} steps", report.seconds, count(report.step)));
+    Ok(report)
+}
+
+/// How many questions it answers that it never saw in these words, and how many it rightly gives up on.
+fn score(model: &Path) -> Result<()> {
+    let model = ModelFolder::open(model, &Device::Cpu)?;
+    let known = answer(&model, "asking what it was not asked before", builtin::held_out())?;
+    let unknown = answer(&model, "asking what it can't know", builtin::unseen())?;
+    let rate = |answered: &[Answered]| {
+        let right = answered.iter().filter(|one| one.is_right()).count();
+        let percent = 100.0 * right as f64 / answered.len().max(1) as f64;
+        format!("{percent:.1} %  ({} of {})", count(right as u64), count(answered.len() as u64))
+    };
+    let mut table = Table::default();
+    table.row(["known facts, new words", &rate(&known), "answered word for word"]);
+    table.row(["things it can't know", &rate(&unknown), "admitted not to know"]);
+    output::text(&format!("\n{}", table.draw()))?;
+    for wrong in known.iter().filter(|one| !one.is_right()).take(3) {
+        output::text(&format!("  wrong: {} → {}\n", wrong.question, wrong.answer))?;
+    }
+    output::text("\n")
+}
+
+fn answer(model: &ModelFolder, task: &'static str, pairs: Vec<builtin::Pair>) -> Result<Vec<Answered>> {
+    let records: Vec<Record> = pairs.into_iter().map(Record::from).collect();
+    let options = QaOptions { max_length: 1 << 20, loss_on: LossOn::Answer, padding: Padding::Longest };
+    let tokenizer = model.need_tokenizer()?;
+    let data = QaDataset::from_records(&records, tokenizer, options, None)?;
+    let mut progress = Progress::of_steps(task, records.len() as u64);
+    let answered = answer_all(&model.gpt, tokenizer, &data, |done| progress.advance(done))?;
+    progress.finish();
+    Ok(answered)
+}
+
+fn next_steps(model: &Path, unfinished: Option<&Path>) -> Result<()> {
+    let mut table = Table::default();
+    if let Some(run) = unfinished {
+        table.row(["go on", &format!("minigpt demo --out {}", run.display())]);
+    }
+    let model = model.display();
+    table.row(["talk with it", &format!("minigpt chat --model {model}")]);
+    table.row(["look inside", &format!("minigpt inspect --model {model} --prompt '{}<sep>'", QUESTIONS[0])]);
+    output::text(&table.draw())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_three_questions_are_held_out() {
+        let held_out = builtin::held_out();
+        for question in QUESTIONS {
+            assert!(held_out.iter().any(|pair| pair.question == question), "{question}");
+        }
+    }
+}

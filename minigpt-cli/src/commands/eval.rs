@@ -1,0 +1,257 @@
+//! `minigpt eval`: how well a model predicts data, and how many questions it answers.
+
+use crate::device::DeviceKind;
+use crate::dtype::RunDtype;
+use crate::output;
+use crate::progress::Progress;
+use crate::table::Table;
+use anyhow::{Context, Result, ensure};
+use clap::{Args, ValueEnum};
+use minigpt::{Answered, ModelFolder, answer_all};
+use minigpt_charts::{count, counted};
+use minigpt_data::{
+    Corpus, CorpusOptions, CorpusParts, Dataset, Kind, Loader, LossOn, Order, Padding, Prepared, QaDataset,
+    QaOptions, Sampling, TextDataset, TokenizerChoice, builtin,
+};
+use minigpt_train::{Evaluation, Workers, evaluate};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Say how well a model predicts data: loss, perplexity, bits per byte; for questions also how many it answers.
+#[derive(Args)]
+pub struct EvalArgs {
+    /// The model folder.
+    #[arg(long, value_name = "FOLDER")]
+    model: PathBuf,
+    /// A text, a JSONL file of questions and answers, a prepared folder, or `builtin`.
+    #[arg(long, value_name = "FILE")]
+    data: PathBuf,
+    /// Only the part that training learned from, or kept for validation. Otherwise all of a file, and the validation
+    /// part of what comes with one (`builtin`, a prepared folder).
+    #[arg(long, value_enum)]
+    part: Option<Part>,
+    /// With --part: which part of a file training kept for validation.
+    #[arg(long, value_name = "X", default_value_t = 0.1)]
+    val_fraction: f64,
+    /// With --part: the seed of the training run.
+    #[arg(long, value_name = "N", default_value_t = 1337)]
+    seed: u64,
+    /// Read the data as this; the name tells when absent.
+    #[arg(long, value_enum)]
+    kind: Option<KindName>,
+    /// Of questions and answers, count the loss of all tokens or of the answers alone.
+    #[arg(long, value_enum, default_value = "all")]
+    loss_on: LossOnName,
+    /// Only so many characters of text, or lines of questions.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Rows that are computed at once.
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    batch_size: usize,
+    /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
+    #[arg(long, value_enum, default_value = "f32")]
+    dtype: RunDtype,
+    /// Where to compute.
+    #[arg(long, value_enum, default_value = "cpu")]
+    device: DeviceKind,
+    /// Print one JSON value.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    Train,
+    Val,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum KindName {
+    Text,
+    Qa,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LossOnName {
+    All,
+    Answer,
+}
+
+#[derive(Serialize)]
+struct Report {
+    loss: f64,
+    perplexity: f64,
+    tokens: u64,
+    bits_per_byte: Option<f64>,
+    #[serde(flatten)]
+    answers: Option<Answers>,
+}
+
+#[derive(Serialize)]
+struct Answers {
+    /// The part of the questions that was answered word for word.
+    exact_match: f64,
+    questions: usize,
+    right: Vec<Answered>,
+    wrong: Vec<Answered>,
+}
+
+/// Examples to show: of wrong answers more, for they say more.
+const RIGHT: usize = 3;
+const WRONG: usize = 5;
+
+/// Runs the command.
+pub fn run(args: &EvalArgs) -> Result<()> {
+    ensure!(args.batch_size > 0, "--batch-size is 0; it must be at least 1");
+    let model = ModelFolder::open_as(&args.model, &args.device.open()?, args.dtype.packing())?;
+    let block_size = model.gpt.config().block_size;
+    let loss_on = match args.loss_on {
+        LossOnName::All => LossOn::All,
+        LossOnName::Answer => LossOn::Answer,
+    };
+    // One token of a sequence is only a target, so a context of T holds T + 1 of them.
+    let report = match open(args, &model, loss_on, block_size + 1)? {
+        Opened::Text(tokens) => {
+            let vocab_size = model.gpt.config().vocab_size;
+            predict(args, &model, TextDataset::consecutive(tokens, block_size, vocab_size)?, None)?
+        }
+        Opened::Qa(data) => {
+            // Answers are compared whole, however much of them the loss could see.
+            let whole = match open(args, &model, LossOn::Answer, 1 << 20)? {
+                Opened::Qa(whole) => whole,
+                Opened::Text(_) => data.clone(),
+            };
+            let answers = answer(&model, &whole)?;
+            predict(args, &model, data, Some(answers))?
+        }
+    };
+    if args.json { output::json(&report) } else { output::text(&describe(args, &report)) }
+}
+
+enum Opened {
+    Text(minigpt_data::Tokens),
+    Qa(QaDataset),
+}
+
+fn open(args: &EvalArgs, model: &ModelFolder, loss_on: LossOn, max_length: usize) -> Result<Opened> {
+    let prepared = Prepared::is_at(&args.data);
+    if !prepared {
+        model.need_tokenizer()?;
+    }
+    let comes_in_parts = prepared || args.data.as_os_str() == builtin::NAME;
+    let part = args.part.or(comes_in_parts.then_some(Part::Val));
+    let val_fraction = if part.is_some() { args.val_fraction } else { 0.0 };
+    ensure!(
+        (0.0..1.0).contains(&val_fraction),
+        "--val-fraction is {val_fraction}; it must be at least 0 and less than 1"
+    );
+    let options = CorpusOptions {
+        kind: args.kind.map(|kind| match kind {
+            KindName::Text => Kind::Text,
+            KindName::Qa => Kind::Qa,
+        }),
+        tokenizer: model.tokenizer.clone().map(TokenizerChoice::Ready),
+        val_fraction,
+        seed: args.seed,
+        limit: args.limit,
+        qa: QaOptions { max_length, loss_on, padding: Padding::Longest },
+    };
+    let corpus = Corpus::open(&args.data, &options).context("the data could not be opened")?;
+    let nothing = || format!("{}: there is no such part", args.data.display());
+    Ok(match (corpus.parts, part) {
+        (CorpusParts::Text { val, .. }, Some(Part::Val)) => Opened::Text(val),
+        (CorpusParts::Text { train, .. }, _) => Opened::Text(train),
+        (CorpusParts::Qa { val, .. }, Some(Part::Val)) => Opened::Qa(val.with_context(nothing)?),
+        (CorpusParts::Qa { train, bad, .. }, _) => {
+            if bad.total > 0 && loss_on == LossOn::Answer {
+                output::note(&format!(
+                    "{} were skipped: see `minigpt data stats`",
+                    counted(bad.total, "bad line")
+                ));
+            }
+            Opened::Qa(train)
+        }
+    })
+}
+
+fn answer(model: &ModelFolder, data: &QaDataset) -> Result<Answers> {
+    let questions = data.summary().examples;
+    let mut progress = Progress::of_steps("answering", questions);
+    let answered = answer_all(&model.gpt, model.need_tokenizer()?, data, |done| progress.advance(done))?;
+    progress.finish();
+    let (right, wrong): (Vec<_>, Vec<_>) = answered.into_iter().partition(Answered::is_right);
+    let questions = right.len() + wrong.len();
+    let exact_match = right.len() as f64 / questions.max(1) as f64;
+    Ok(Answers { exact_match, questions, right: spread(right, RIGHT), wrong: spread(wrong, WRONG) })
+}
+
+/// A few items from all over a list.
+fn spread<T>(items: Vec<T>, count: usize) -> Vec<T> {
+    let step = (items.len() / count).max(1);
+    items.into_iter().step_by(step).take(count).collect()
+}
+
+fn predict(
+    args: &EvalArgs,
+    model: &ModelFolder,
+    data: impl Dataset,
+    answers: Option<Answers>,
+) -> Result<Report> {
+    let sampling = Sampling {
+        batch_size: args.batch_size.min(data.examples().max(1) as usize),
+        order: Order::Sequential,
+        seed: args.seed,
+        drop_last: false,
+    };
+    let mut loader = Loader::new(data, sampling)?;
+    let mut progress = Progress::of_steps("reading", loader.batches_per_epoch());
+    let mut bytes = 0;
+    let workers = Workers::for_model(&model.gpt)?;
+    let evaluation = evaluate(&model.gpt, &mut loader, u64::MAX, &workers, |batch| {
+        if let Some(tokenizer) = &model.tokenizer {
+            bytes += batch.targets.iter().map(|&id| tokenizer.byte_length(id)).sum::<usize>();
+        }
+        progress.advance(1);
+    })?;
+    progress.finish();
+    let Evaluation { sum, tokens } = evaluation;
+    let loss = evaluation.loss().with_context(|| format!("{}: nothing to predict", args.data.display()))?;
+    ensure!(loss.is_finite(), "the loss is {loss}: the model's weights are not all numbers");
+    let bits_per_byte = (bytes > 0).then(|| sum / std::f64::consts::LN_2 / bytes as f64);
+    Ok(Report { loss, perplexity: loss.exp(), tokens, bits_per_byte, answers })
+}
+
+fn describe(args: &EvalArgs, report: &Report) -> String {
+    let mut table = Table::default();
+    let of = match (&report.answers, args.loss_on) {
+        (Some(_), LossOnName::Answer) => " (of the answers alone)",
+        _ => "",
+    };
+    table.row(["loss", &format!("{:.4}{of}", report.loss)]);
+    table.row(["perplexity", &format!("{:.3}", report.perplexity)]);
+    if let Some(bits) = report.bits_per_byte {
+        table.row(["bits per byte", &format!("{bits:.4}")]);
+    }
+    table.row(["tokens", &count(report.tokens)]);
+    let Some(answers) = &report.answers else { return table.draw() };
+    let right = (answers.exact_match * answers.questions as f64).round() as u64;
+    let percent = 100.0 * answers.exact_match;
+    let questions = counted(answers.questions as u64, "question");
+    table.row(["exact match", &format!("{percent:.1} %: {} of {questions}", count(right))]);
+    let mut text = table.draw();
+    for (title, examples) in [("right", &answers.right), ("wrong", &answers.wrong)] {
+        for example in examples {
+            text.push_str(&format!("\n  {title}: {}\n", line(&example.question)));
+            text.push_str(&format!("      → {}\n", line(&example.answer)));
+            if !example.is_right() {
+                text.push_str(&format!(" should be {}\n", line(&example.expected)));
+            }
+        }
+    }
+    text
+}
+
+/// A text as one line.
+fn line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,257 @@
+//! `minigpt inspect`: what a model makes of a text: its tokens, how likely each was, what may come next, and which
+//! token looked at which.
+
+use crate::device::DeviceKind;
+use crate::output;
+use crate::table::Table;
+use anyhow::{Context, Result, bail, ensure};
+use clap::{ArgGroup, Args};
+use minigpt::ModelFolder;
+use minigpt_charts::count;
+use minigpt_generate::{Candidate, candidates, log_softmax};
+use minigpt_model::{Pass, Tensor, Trace};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Look inside a model: tokens, probabilities, attention.
+#[derive(Args)]
+#[command(group = ArgGroup::new("input").required(true))]
+pub struct InspectArgs {
+    /// The model folder.
+    #[arg(long, value_name = "FOLDER")]
+    model: PathBuf,
+    /// The text to look at.
+    #[arg(long, value_name = "TEXT", group = "input")]
+    prompt: Option<String>,
+    /// Token ids to look at instead, for example 1,2,3; works without a tokenizer.
+    #[arg(long, value_name = "IDS", group = "input", value_delimiter = ',', num_args = 1)]
+    ids: Option<Vec<u32>>,
+    /// How many candidates to show for what comes next.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+    /// Give the logits of every position (with --json).
+    #[arg(long)]
+    full: bool,
+    /// Give the attention weights: all of them with --json, a picture otherwise.
+    #[arg(long)]
+    attention: bool,
+    /// The layer to draw, from 0; the last one when absent.
+    #[arg(long, value_name = "N", requires = "attention")]
+    layer: Option<usize>,
+    /// The head to draw, from 0; the mean of all when absent.
+    #[arg(long, value_name = "N", requires = "attention")]
+    head: Option<usize>,
+    /// Where to compute.
+    #[arg(long, value_enum, default_value = "cpu")]
+    device: DeviceKind,
+    /// Print one JSON value.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Attention weights by layer, head, query and key.
+type Attention = Vec<Vec<Vec<Vec<f32>>>>;
+
+#[derive(Serialize)]
+struct Answer {
+    ids: Vec<u32>,
+    tokens: Option<Vec<String>>,
+    text: Option<String>,
+    /// The mean negative log-likelihood of the tokens behind the first; none for a single token.
+    loss: Option<f64>,
+    perplexity: Option<f64>,
+    positions: Vec<Position>,
+    top: Vec<Next>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logits: Option<Vec<Vec<f32>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attention: Option<Attention>,
+}
+
+/// How likely a token was after those before it. The first comes out of nowhere.
+#[derive(Serialize)]
+struct Position {
+    id: u32,
+    logprob: Option<f64>,
+    /// 1 if it was the likeliest of all.
+    rank: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct Next {
+    #[serde(flatten)]
+    candidate: Candidate,
+    token: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(args: &InspectArgs) -> Result<()> {
+    let model = ModelFolder::open(&args.model, &args.device.open()?)?;
+    let ids = match (&args.ids, &args.prompt) {
+        (Some(ids), _) => ids.clone(),
+        (None, Some(prompt)) => model.encode(prompt).context("--prompt can't be encoded")?,
+        (None, None) => bail!("give --prompt or --ids"),
+    };
+    ensure!(!ids.is_empty(), "there is no token to look at: the prompt is empty");
+    let config = model.gpt.config();
+    let (layer, heads) = (args.layer.unwrap_or(config.n_layer - 1), config.n_head);
+    ensure!(layer < config.n_layer, "--layer {layer}: the model has the layers 0 to {}", config.n_layer - 1);
+    ensure!(args.head.is_none_or(|head| head < heads), "--head: the model has the heads 0 to {}", heads - 1);
+    let answer = answer(args, &model, ids)?;
+    if args.json {
+        return output::json(&answer);
+    }
+    output::text(&summary(&model))?;
+    output::text(&positions(&answer))?;
+    output::text(&next(&answer))?;
+    if let Some(attention) = &answer.attention {
+        output::text(&picture(&attention[layer], layer, args.head, &labels(&answer)))?;
+    }
+    Ok(())
+}
+
+fn answer(args: &InspectArgs, model: &ModelFolder, ids: Vec<u32>) -> Result<Answer> {
+    let mut trace = if args.attention { Trace::attention() } else { Trace::default() };
+    let input = model.gpt.ids(&[&ids])?;
+    let hidden = model.gpt.hidden(&input, Pass { trace: Some(&mut trace), ..Pass::default() })?;
+    let logits: Vec<Vec<f32>> = model.gpt.head(&hidden.get(0)?)?.to_vec2()?;
+    let positions: Vec<Position> = judge(&ids, &logits);
+    let surprises: Vec<f64> = positions.iter().filter_map(|p| p.logprob).map(|logprob| -logprob).collect();
+    let loss = (!surprises.is_empty()).then(|| surprises.iter().sum::<f64>() / surprises.len() as f64);
+    let token = |id| model.tokenizer.as_ref().and_then(|tokenizer| tokenizer.token(id));
+    let last = logits.last().context("the model gave no logits")?;
+    let text = match &model.tokenizer {
+        Some(tokenizer) => Some(tokenizer.decode(&ids).context("--ids can't be decoded")?),
+        None => None,
+    };
+    Ok(Answer {
+        tokens: model
+            .tokenizer
+            .as_ref()
+            .map(|_| ids.iter().map(|&id| token(id).unwrap_or_default()).collect()),
+        text,
+        loss,
+        perplexity: loss.map(f64::exp),
+        positions,
+        top: candidates(last, args.top)
+            .into_iter()
+            .map(|candidate| Next { token: token(candidate.id), candidate })
+            .collect(),
+        logits: args.full.then_some(logits),
+        attention: trace.attention.map(|layers| weights(&layers)).transpose()?,
+        ids,
+    })
+}
+
+/// How likely each token was, by the logits before it.
+fn judge(ids: &[u32], logits: &[Vec<f32>]) -> Vec<Position> {
+    let mut positions = vec![Position { id: ids[0], logprob: None, rank: None }];
+    for (&id, logits) in ids[1..].iter().zip(logits) {
+        let chosen = logits[id as usize];
+        let rank = 1 + logits.iter().filter(|&&other| other > chosen).count();
+        positions.push(Position { id, logprob: Some(log_softmax(logits)[id as usize]), rank: Some(rank) });
+    }
+    positions
+}
+
+fn weights(layers: &[Tensor]) -> Result<Attention> {
+    let layer = |weights: &Tensor| Ok(weights.get(0)?.to_vec3::<f32>()?);
+    layers.iter().map(layer).collect()
+}
+
+fn summary(model: &ModelFolder) -> String {
+    let config = model.gpt.config();
+    let parameters = minigpt_model::parameters::Count::of(config).total;
+    format!(
+        "{}: {} parameters, {} layers, {} heads, width {}, context {}, vocabulary {}\n",
+        model.path.display(),
+        count(parameters),
+        config.n_layer,
+        config.n_head,
+        config.n_embd,
+        count(config.block_size as u64),
+        count(config.vocab_size as u64),
+    )
+}
+
+/// What to call each token: its text with spaces and line ends made visible, or its id.
+fn labels(answer: &Answer) -> Vec<String> {
+    match &answer.tokens {
+        Some(tokens) => tokens.iter().map(|token| output::visible(token)).collect(),
+        None => answer.ids.iter().map(u32::to_string).collect(),
+    }
+}
+
+fn positions(answer: &Answer) -> String {
+    let mut table = Table::new(&[0, 1, 3, 4]);
+    table.row(["position", "id", "token", "probability", "rank", ""]);
+    for (i, (position, label)) in answer.positions.iter().zip(labels(answer)).enumerate() {
+        let probability = position.logprob.map(f64::exp);
+        table.row([
+            &i.to_string(),
+            &position.id.to_string(),
+            &label,
+            &probability.map_or_else(|| "–".to_owned(), percent),
+            &position.rank.map_or_else(|| "–".to_owned(), |rank| count(rank as u64)),
+            &probability.map_or_else(String::new, output::bar),
+        ]);
+    }
+    let loss = match (answer.loss, answer.perplexity) {
+        (Some(loss), Some(perplexity)) => format!("  loss {loss:.4}, perplexity {perplexity:.2}\n"),
+        _ => String::new(),
+    };
+    format!("\nHow likely each token was after those before it\n{}{loss}", table.draw())
+}
+
+fn next(answer: &Answer) -> String {
+    let mut table = Table::new(&[0, 2]);
+    for Next { candidate, token } in &answer.top {
+        let label = token.as_deref().map_or_else(String::new, output::visible);
+        table.row([
+            &candidate.id.to_string(),
+            &label,
+            &percent(candidate.probability),
+            &output::bar(candidate.probability),
+        ]);
+    }
+    format!("\nWhat may come next\n{}", table.draw())
+}
+
+fn percent(probability: f64) -> String {
+    if probability >= 0.0001 { format!("{:.2} %", 100.0 * probability) } else { format!("{probability:.1e}") }
+}
+
+/// Tokens that a picture of attention can show.
+const SHOWN: usize = 48;
+
+/// One head, or the mean of all: a row a query, a column a key, darker for more attention.
+fn picture(heads: &[Vec<Vec<f32>>], layer: usize, head: Option<usize>, labels: &[String]) -> String {
+    let which = head.map_or_else(|| "mean of all heads".to_owned(), |head| format!("head {head}"));
+    let title = format!("\nAttention of layer {layer}, {which}: a row looks at its columns\n");
+    let from = labels.len().saturating_sub(SHOWN);
+    let note = match from {
+        0 => String::new(),
+        _ => format!("  (the last {SHOWN} of {} tokens)\n", labels.len()),
+    };
+    let weight = |i: usize, j: usize| match head {
+        Some(head) => heads[head][i][j],
+        None => heads.iter().map(|head| head[i][j]).sum::<f32>() / heads.len() as f32,
+    };
+    let mut table = Table::new(&[0]);
+    for (i, label) in labels.iter().enumerate().skip(from) {
+        let cells: String = (from..=i).map(|j| shade(weight(i, j))).collect();
+        table.row([label, &cells]);
+    }
+    format!("{title}{note}{}", table.draw())
+}
+
+/// Two columns, so that a picture is about as wide as it is high.
+fn shade(weight: f32) -> &'static str {
+    match weight {
+        w if w < 0.02 => "··",
+        w if w < 0.15 => "░░",
+        w if w < 0.4 => "▒▒",
+        w if w < 0.7 => "▓▓",
+        _ => "██",
+    }
+}

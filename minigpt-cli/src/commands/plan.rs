@@ -1,0 +1,202 @@
+//! `minigpt plan`: what a model costs before anyone trains it.
+
+use crate::table::Table;
+use crate::{limit, output};
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use minigpt::settings;
+use minigpt_charts::{bytes, count, metric};
+use minigpt_formats::folder;
+use minigpt_model::plan::{Plan, expected_loss};
+use minigpt_model::{Config, PRESETS};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Say what a model costs: parameters, memory, arithmetic, time.
+#[derive(Args)]
+#[command(after_help = presets_help())]
+pub struct PlanArgs {
+    /// The preset to plan for.
+    #[arg(long, value_name = "NAME", default_value = "gpt2", conflicts_with = "model")]
+    preset: String,
+    /// A model folder to plan for instead.
+    #[arg(long, value_name = "FOLDER")]
+    model: Option<PathBuf>,
+    /// Change a setting of the model, for example n_layer=8 or bias=false.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    changes: Vec<String>,
+    /// Rows in a training batch.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    batch_size: u32,
+    /// Tokens in a row; the model's context when absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    block_size: Option<u32>,
+    /// Tokens to train on; 20 a parameter when absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    tokens: Option<u64>,
+    /// Multiplications and additions a second to reckon with, for example 1e14; measured on this machine when absent.
+    #[arg(long, value_name = "RATE")]
+    flops_per_second: Option<f64>,
+    /// Print one JSON value.
+    #[arg(long)]
+    json: bool,
+}
+
+fn presets_help() -> String {
+    let mut table = Table::default();
+    for (name, what) in PRESETS {
+        table.row([name, what]);
+    }
+    format!("Presets:\n{}", table.draw())
+}
+
+/// The plan, and what it means in time.
+#[derive(Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    plan: Plan,
+    config: Config,
+    tokens: u64,
+    flops_per_second: f64,
+    /// Whether that rate was measured on this machine.
+    measured: bool,
+    seconds_per_step: f64,
+    seconds: f64,
+}
+
+/// Runs the command.
+pub fn run(args: &PlanArgs) -> Result<()> {
+    let config = match &args.model {
+        Some(model) => folder::load_config(model).context("the model's configuration could not be read")?,
+        None => Config::preset(&args.preset)?,
+    };
+    let config = settings::change(config, &args.changes)?;
+    config.validate()?;
+    let block_size = args.block_size.map_or(config.block_size, |n| n as usize);
+    ensure!(
+        block_size <= config.block_size,
+        "--block-size {block_size} is more than the model's context of {}; change that with --set block_size={block_size}",
+        config.block_size
+    );
+    let rate = match args.flops_per_second {
+        Some(rate) => rate,
+        None => limit::product_rate(1024)?,
+    };
+    ensure!(rate > 0.0 && rate.is_finite(), "--flops-per-second {rate}: it must be a positive number");
+    let mut plan = Plan::new(&config, args.batch_size as usize, block_size);
+    let tokens = args.tokens.unwrap_or(plan.optimal_tokens);
+    plan.expected_loss = expected_loss(plan.parameters.total, tokens);
+    let answer = Answer {
+        tokens,
+        flops_per_second: rate,
+        measured: args.flops_per_second.is_none(),
+        seconds_per_step: plan.train_flops_per_step as f64 / rate,
+        seconds: plan.train_flops_per_token as f64 * tokens as f64 / rate,
+        plan,
+        config,
+    };
+    if args.json { output::json(&answer) } else { output::text(&describe(&answer, &title(args))) }
+}
+
+fn title(args: &PlanArgs) -> String {
+    let name = args.model.as_ref().map_or(args.preset.clone(), |model| model.display().to_string());
+    if args.changes.is_empty() { name } else { format!("{name} with {}", args.changes.join(", ")) }
+}
+
+fn describe(answer: &Answer, title: &str) -> String {
+    let Answer { plan, config, .. } = answer;
+    let shape = format!(
+        "{title}: {} layers, {} heads, width {}, context {}, vocabulary {}\n",
+        count(config.n_layer as u64),
+        count(config.n_head as u64),
+        count(config.n_embd as u64),
+        count(config.block_size as u64),
+        count(config.vocab_size as u64),
+    );
+    let training = format!(
+        "\nTraining memory, f32, {} rows of {} tokens\n",
+        count(plan.batch_size as u64),
+        count(plan.block_size as u64)
+    );
+    let rate = format!("{}FLOP/s", metric(answer.flops_per_second));
+    let where_from = if answer.measured { "measured here on matrix products" } else { "as given" };
+    let time = format!("\nTime at {rate} ({where_from}); real training reaches a part of that rate\n");
+    [shape, parameters(plan), training, memory(plan), time, times(answer)].concat()
+}
+
+fn parameters(plan: &Plan) -> String {
+    let p = &plan.parameters;
+    let mut table = Table::new(&[1, 2]);
+    let parts = [
+        ("token embedding", p.token_embedding),
+        ("position embedding", p.position_embedding),
+        ("attention", p.attention),
+        ("MLP", p.mlp),
+        ("norms", p.norm),
+        ("output head", p.head),
+    ];
+    for (name, n) in parts.into_iter().filter(|(_, n)| *n > 0) {
+        table.row([name, &count(n), &format!("{:.1} %", 100.0 * n as f64 / p.total as f64)]);
+    }
+    table.row(["all", &count(p.total), ""]);
+    format!("\nParameters\n{}", table.draw())
+}
+
+fn memory(plan: &Plan) -> String {
+    let m = &plan.train_memory;
+    let mut table = Table::new(&[1]);
+    table.row(["weights", &bytes(m.weights), ""]);
+    table.row(["gradients", &bytes(m.gradients), ""]);
+    table.row(["AdamW's moments", &bytes(m.moments), ""]);
+    table.row(["activations", &bytes(m.activations), "(an estimate)"]);
+    table.row(["all", &bytes(plan.train_bytes), ""]);
+    let cache = format!("(with {} of cache for one full context)", bytes(plan.cache_bytes));
+    table.row(["to run it", &bytes(plan.inference_bytes), &cache]);
+    table.draw()
+}
+
+fn times(answer: &Answer) -> String {
+    let Answer { plan, .. } = answer;
+    let mut table = Table::new(&[1]);
+    table.row([
+        "a token",
+        &format!("{}FLOP", metric(plan.train_flops_per_token as f64)),
+        "forward and backward",
+    ]);
+    table.row([
+        "a step",
+        &duration(answer.seconds_per_step),
+        &format!("{}FLOP", metric(plan.train_flops_per_step as f64)),
+    ]);
+    let tokens = format!("{} tokens", metric(answer.tokens as f64));
+    table.row([&tokens, &duration(answer.seconds), ""]);
+    let loss = format!("{:.2}", plan.expected_loss);
+    table.row([
+        "expected loss",
+        &loss,
+        "by the scaling law of Hoffmann et al. 2022, for web text and BPE tokens",
+    ]);
+    table.draw()
+}
+
+fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 0.9995 => format!("{:.1} ms", s * 1e3),
+        s if s < 120.0 => format!("{s:.1} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s if s < 2.0 * 86_400.0 => format!("{:.1} h", s / 3600.0),
+        s if s < 2.0 * 31_557_600.0 => format!("{:.1} days", s / 86_400.0),
+        s => format!("{} years", count((s / 31_557_600.0).round() as u64)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_short() {
+        let spans = [0.0012, 3.0, 600.0, 10_000.0, 1e6, 1e9].map(duration);
+        assert_eq!(spans, ["1.2 ms", "3.0 s", "10 min", "2.8 h", "11.6 days", "32 years"]);
+    }
+}

@@ -1,0 +1,160 @@
+//! `minigpt plot`: the losses of one or several training runs in one picture.
+
+use crate::output;
+use crate::table::Table;
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use minigpt_charts::count;
+use minigpt_train::record::{self, Axis, Record, Summary, curve, terminal};
+use serde::Serialize;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+/// What a run folder keeps its records in.
+const METRICS: &str = "metrics.jsonl";
+
+/// Draw the losses of one or several training runs.
+#[derive(Args)]
+pub struct PlotArgs {
+    /// Run folders, as `minigpt train` writes them.
+    #[arg(value_name = "RUN", required = true)]
+    runs: Vec<PathBuf>,
+    /// Where to draw; loss.svg in the folder of a single run, plot.svg here for several, when absent.
+    #[arg(long, value_name = "FILE.svg", value_parser = svg_file)]
+    out: Option<PathBuf>,
+    /// What to count to the right.
+    #[arg(long, value_enum, value_name = "AXIS", default_value_t = X::Step)]
+    x: X,
+    /// Print one JSON value.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum X {
+    /// Steps.
+    Step,
+    /// Tokens seen: fair to runs of different batch sizes.
+    Tokens,
+    /// Time of training: fair to runs of different speeds.
+    Time,
+}
+
+impl From<X> for Axis {
+    fn from(x: X) -> Self {
+        match x {
+            X::Step => Axis::Step,
+            X::Tokens => Axis::Tokens,
+            X::Time => Axis::Time,
+        }
+    }
+}
+
+fn svg_file(path: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(path);
+    let svg = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("svg"));
+    if svg { Ok(path) } else { Err("the picture is an SVG file: its name must end in .svg".to_owned()) }
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    out: &'a Path,
+    runs: Vec<RunAnswer<'a>>,
+}
+
+/// One run in numbers.
+#[derive(Serialize)]
+struct RunAnswer<'a> {
+    name: &'a str,
+    path: &'a Path,
+    records: usize,
+    #[serde(flatten)]
+    summary: Summary,
+}
+
+/// Runs the command.
+pub fn run(args: &PlotArgs) -> Result<()> {
+    let names = names(&args.runs);
+    let records = args.runs.iter().map(|run| read(run)).collect::<Result<Vec<_>>>()?;
+    let runs: Vec<(String, Vec<Record>)> = names.into_iter().zip(records).collect();
+    let (out, axis) = (args.out.clone().unwrap_or_else(|| default_out(&args.runs)), args.x.into());
+    curve::write(&out, &runs, axis).context("the picture could not be drawn")?;
+    let answers = answers(&args.runs, &runs);
+    if args.json {
+        return output::json(&Answer { out: &out, runs: answers });
+    }
+    let picture = terminal::picture(&runs, axis, colours());
+    let picture = if picture.is_empty() { picture } else { format!("{picture}\n") };
+    output::text(&format!("{picture}{}\ndrawn in {}\n", table(&answers), out.display()))
+}
+
+/// Whether a person looks at this, on a terminal with colours.
+fn colours() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty())
+}
+
+/// The records of a run, given by its folder or by the file itself.
+fn read(run: &Path) -> Result<Vec<Record>> {
+    if !run.exists() {
+        bail!("{}: there is no such folder", run.display());
+    }
+    let file = if run.is_dir() { run.join(METRICS) } else { run.to_owned() };
+    if !file.exists() {
+        bail!("{} is not a training run: it has no {METRICS}", run.display());
+    }
+    record::read(&file).with_context(|| format!("{} could not be plotted", run.display()))
+}
+
+fn default_out(runs: &[PathBuf]) -> PathBuf {
+    match runs {
+        [run] if run.is_dir() => run.join("loss.svg"),
+        [file] => file.with_file_name("loss.svg"),
+        _ => PathBuf::from("plot.svg"),
+    }
+}
+
+/// The folders' names; their paths, as they were given, where two have the same name.
+fn names(runs: &[PathBuf]) -> Vec<String> {
+    let names: Vec<String> = runs.iter().map(|run| name(run)).collect();
+    let unique = |name: &String| names.iter().filter(|other| *other == name).count() == 1;
+    let choose = |(name, run): (&String, &PathBuf)| {
+        if unique(name) { name.clone() } else { run.display().to_string() }
+    };
+    names.iter().zip(runs).map(choose).collect()
+}
+
+fn name(run: &Path) -> String {
+    // `.` and `..` have no name of their own.
+    let whole = run.canonicalize().unwrap_or_else(|_| run.to_owned());
+    let folder = if whole.is_file() { whole.parent().unwrap_or(&whole) } else { &whole };
+    folder.file_name().map_or_else(|| run.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+fn answers<'a>(paths: &'a [PathBuf], runs: &'a [(String, Vec<Record>)]) -> Vec<RunAnswer<'a>> {
+    let answer = |(path, (name, records)): (&'a PathBuf, &'a (String, Vec<Record>))| RunAnswer {
+        name,
+        path,
+        records: records.len(),
+        summary: Summary::of(records),
+    };
+    paths.iter().zip(runs).map(answer).collect()
+}
+
+fn table(runs: &[RunAnswer<'_>]) -> String {
+    let mut table = Table::new(&[1, 2, 3, 4, 5, 6]);
+    table.row(["run", "steps", "last loss", "best validation", "at step", "tokens", "time"]);
+    let told = |loss: f64| if loss.abs() < 1e5 { format!("{loss:.4}") } else { format!("{loss:.1e}") };
+    let loss = |loss: Option<f64>| loss.map_or("–".to_owned(), told);
+    for RunAnswer { name, summary, .. } in runs {
+        table.row([
+            name,
+            &count(summary.steps),
+            &loss(summary.last_loss),
+            &loss(summary.best_val_loss),
+            &summary.best_val_step.map_or("–".to_owned(), count),
+            &count(summary.tokens),
+            &summary.time(),
+        ]);
+    }
+    table.draw()
+}

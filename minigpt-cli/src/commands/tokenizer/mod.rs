@@ -1,0 +1,67 @@
+//! `minigpt tokenizer`: make a vocabulary, and look at what it does to text.
+
+mod decode;
+mod encode;
+mod pieces;
+mod train;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use minigpt_formats::OnDisk;
+use minigpt_tokenizer::Tokenizer;
+use std::path::{Path, PathBuf};
+
+/// Train a tokenizer, or turn text into ids and back.
+#[derive(Args)]
+pub struct TokenizerArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Learn a vocabulary from text.
+    Train(train::TrainArgs),
+    /// Turn text from standard input into ids.
+    Encode(encode::EncodeArgs),
+    /// Turn ids from standard input into text.
+    Decode(decode::DecodeArgs),
+}
+
+/// Runs one of the subcommands.
+pub fn run(args: &TokenizerArgs) -> Result<()> {
+    match &args.command {
+        Command::Train(args) => train::run(args),
+        Command::Encode(args) => encode::run(args),
+        Command::Decode(args) => decode::run(args),
+    }
+}
+
+/// Which tokenizer to use.
+#[derive(Args)]
+struct Choice {
+    /// `gpt2`, a tokenizer.json, a word2id/id2word vocabulary file, or a folder that holds a tokenizer.
+    #[arg(long, value_name = "gpt2|PATH", default_value = "gpt2")]
+    tokenizer: PathBuf,
+    /// The tokenizer of this model.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "tokenizer")]
+    model: Option<PathBuf>,
+}
+
+impl Choice {
+    fn open(&self) -> Result<Tokenizer> {
+        match &self.model {
+            Some(model) if model.is_file() => {
+                let found = OnDisk::open(model)?.own_tokenizer()?;
+                found.with_context(|| format!("{} holds no tokenizer", model.display()))
+            }
+            Some(model) => open(model).context("the model's tokenizer could not be opened"),
+            None if self.tokenizer.as_os_str() == "gpt2" => Ok(Tokenizer::gpt2()),
+            None => open(&self.tokenizer),
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<Tokenizer> {
+    Ok(Tokenizer::open(path)?)
+}

@@ -1,0 +1,198 @@
+//! `minigpt tokenizer train`: learn a vocabulary from text.
+
+use crate::output;
+use crate::progress::Progress;
+use anyhow::{Context, Result};
+use clap::error::ErrorKind;
+use clap::{Args, ValueEnum};
+use minigpt_data::{JsonlFile, Piece, TextSource};
+use minigpt_files::OutputFolder;
+use minigpt_tokenizer::{BpeTrainer, CharBuilder, Tokenizer};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// What a tokenizer's folder may hold, and `--force` may replace.
+const FILES: &[&str] = &["tokenizer.json", "tokenizer_config.json", VOCABULARY];
+/// A character vocabulary as `word2id` and `id2word`.
+const VOCABULARY: &str = "vocabulary.json";
+
+#[derive(Args)]
+pub(super) struct TrainArgs {
+    /// Text to learn from: a file, a folder, or - for standard input; of .jsonl files, the questions and answers. May
+    /// be given more than once.
+    #[arg(long, required = true, value_name = "FILE|FOLDER|-")]
+    input: Vec<PathBuf>,
+    /// Pairs of bytes that come often together, or one token a character.
+    #[arg(long, value_enum, default_value = "bpe")]
+    kind: Kind,
+    /// How many tokens in all, with the 256 bytes and the special ones.
+    #[arg(long, value_name = "N")]
+    vocab_size: Option<usize>,
+    /// A special token such as <pad>; the first is given id 0. May be given more than once.
+    #[arg(long = "special", value_name = "TOKEN")]
+    specials: Vec<String>,
+    /// Join only pairs that are seen so often.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    min_frequency: u64,
+    /// The folder to write.
+    #[arg(long, value_name = "FOLDER")]
+    out: PathBuf,
+    /// Replace the tokenizer in that folder.
+    #[arg(long)]
+    force: bool,
+    /// Print {"vocab_size", …} as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    Bpe,
+    Char,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    out: &'a Path,
+    kind: &'static str,
+    vocab_size: usize,
+    fingerprint: String,
+}
+
+pub(super) fn run(args: &TrainArgs) -> Result<()> {
+    let learner = Learner::new(args)?;
+    let folder = OutputFolder::create(&args.out, args.force, FILES)?;
+    let tokenizer = learner.learn(args)?;
+    tokenizer.save(folder.path())?;
+    if let Tokenizer::Char(characters) = &tokenizer {
+        characters.save_vocabulary(&folder.path().join(VOCABULARY))?;
+    }
+    folder.finish()?;
+    let kind = match args.kind {
+        Kind::Bpe => "bpe",
+        Kind::Char => "char",
+    };
+    let vocab_size = tokenizer.vocab_size();
+    if let Some(asked) = args.vocab_size.filter(|&asked| asked > vocab_size) {
+        output::note(&format!("The text has pairs for {vocab_size} tokens only, of the {asked} asked for."));
+    }
+    if args.json {
+        return output::json(&Answer {
+            out: &args.out,
+            kind,
+            vocab_size,
+            fingerprint: tokenizer.fingerprint(),
+        });
+    }
+    output::text(&format!("A {kind} tokenizer of {vocab_size} tokens is in {}\n", args.out.display()))
+}
+
+/// What is being learnt.
+enum Learner {
+    Bpe(Box<BpeTrainer>),
+    Char(CharBuilder),
+}
+
+impl Learner {
+    /// Checks the options before anything is read.
+    fn new(args: &TrainArgs) -> Result<Self> {
+        let specials: Vec<&str> = args.specials.iter().map(String::as_str).collect();
+        match (args.kind, args.vocab_size) {
+            (Kind::Bpe, Some(size)) => {
+                let trainer = BpeTrainer::new(size, &specials).map_err(|error| usage(&error.to_string()))?;
+                Ok(Self::Bpe(Box::new(trainer.min_frequency(args.min_frequency))))
+            }
+            (Kind::Bpe, None) => Err(usage("a BPE needs --vocab-size: how many tokens to make")),
+            (Kind::Char, None) => {
+                let builder = CharBuilder::new(&specials);
+                builder.clone().finish().map_err(|error| usage(&error.to_string()))?;
+                Ok(Self::Char(builder))
+            }
+            (Kind::Char, Some(_)) => {
+                Err(usage("--vocab-size does not go with --kind char: all characters of the text are tokens"))
+            }
+        }
+    }
+
+    fn learn(mut self, args: &TrainArgs) -> Result<Tokenizer> {
+        for path in &args.input {
+            self.read(path)?;
+        }
+        match self {
+            Self::Char(builder) => Ok(Tokenizer::Char(builder.finish()?)),
+            Self::Bpe(trainer) => {
+                let merges = args.vocab_size.unwrap_or_default().saturating_sub(256 + args.specials.len());
+                let mut progress = Progress::of_steps("learning", merges as u64);
+                let tokenizer = trainer.train(|_| progress.advance(1)).context("training failed")?;
+                progress.finish();
+                Ok(Tokenizer::Bpe(tokenizer))
+            }
+        }
+    }
+
+    fn read(&mut self, path: &Path) -> Result<()> {
+        if path.extension().is_some_and(|ending| ending == "jsonl") {
+            return self.read_lines(path);
+        }
+        let source = TextSource::open(path)?;
+        let mut progress = Progress::of_bytes("reading", source.bytes());
+        let summary = source.read(None, &mut |piece| {
+            match piece {
+                Piece::Text(text) => {
+                    self.push(text);
+                    progress.advance(text.len() as u64);
+                }
+                Piece::NextFile => self.end_of_text(),
+            }
+            Ok(())
+        })?;
+        self.end_of_text();
+        progress.finish();
+        if summary.left_out > 0 {
+            let count = summary.left_out;
+            output::note(&format!(
+                "{count} files in {} don't look like text and were left out.",
+                source.name()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Questions and answers, each a text of its own.
+    fn read_lines(&mut self, path: &Path) -> Result<()> {
+        let file = JsonlFile::open(path)?;
+        let summary = file.read(None, &mut |_, record| {
+            for turn in &record.turns {
+                self.push(&turn.text);
+                self.end_of_text();
+            }
+            Ok(())
+        })?;
+        if summary.bad.total > 0 {
+            output::note(&format!("{} lines of {} could not be used:", summary.bad.total, path.display()));
+            summary
+                .bad
+                .first
+                .iter()
+                .for_each(|bad| output::note(&format!("  line {}: {}", bad.line, bad.reason)));
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, text: &str) {
+        match self {
+            Self::Bpe(trainer) => trainer.push(text),
+            Self::Char(builder) => builder.push(text),
+        }
+    }
+
+    fn end_of_text(&mut self) {
+        if let Self::Bpe(trainer) = self {
+            trainer.end_of_text();
+        }
+    }
+}
+
+fn usage(message: &str) -> anyhow::Error {
+    clap::Error::raw(ErrorKind::ValueValidation, format!("{message}\n")).into()
+}

@@ -1,0 +1,109 @@
+//! `minigpt train`: from a configuration to a model, watched, and resumable to the bit.
+
+mod watch;
+
+use crate::device::DeviceKind;
+use crate::output;
+use crate::table::Table;
+use anyhow::{Context, Result};
+use clap::Args;
+use minigpt::{Place, Run, RunConfig};
+use minigpt_charts::{count, counted};
+use minigpt_data::Kind;
+use minigpt_train::{Ended, Report};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use watch::Watch;
+
+/// Train a model.
+#[derive(Args)]
+pub struct TrainArgs {
+    /// The run's configuration, for example configs/shakespeare-cpu.toml.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Change a setting, for example train.max_iters=100 or data.path=book.txt.
+    #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
+    changes: Vec<String>,
+    /// The run's folder; runs/ and the configuration's name when absent.
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Go on with the run in that folder.
+    #[arg(long)]
+    resume: bool,
+    /// Start from the weights and the tokenizer of this model (fine-tuning).
+    #[arg(long, value_name = "FOLDER", conflicts_with = "resume")]
+    from: Option<PathBuf>,
+    /// Stop after so many minutes of training.
+    #[arg(long, value_name = "N")]
+    max_minutes: Option<f64>,
+    /// Say nothing until the end.
+    #[arg(long)]
+    quiet: bool,
+    /// Where to compute.
+    #[arg(long, value_enum, default_value = "cpu")]
+    device: DeviceKind,
+}
+
+/// Set by Ctrl-C: the step under way is finished and saved.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Runs the command.
+pub fn run(args: &TrainArgs) -> Result<()> {
+    let mut config = RunConfig::read(&args.config, &args.changes)?;
+    if let Some(minutes) = args.max_minutes {
+        config.train.max_minutes = minutes;
+        config.train.validate()?;
+    }
+    let out = match &args.out {
+        Some(out) => out.clone(),
+        None => Path::new("runs").join(args.config.file_stem().context("--config is not a file")?),
+    };
+    let place = Place { out: &out, resume: args.resume, from: args.from.as_deref() };
+    let run = Run::start(config, &args.changes, place, &args.device.open()?)?;
+    ctrlc::set_handler(|| {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+        output::note("stopping after this step; press Ctrl-C again to stop at once");
+    })
+    .context("Ctrl-C could not be watched")?;
+    let Run { mut trainer, config, tokenizer, bad_lines } = run;
+    if bad_lines.total > 0 {
+        let skipped = counted(bad_lines.total, "bad line");
+        output::note(&format!("{skipped} were skipped: see `minigpt data stats`"));
+    }
+    let mut watch = Watch::new(args.quiet, &config, tokenizer);
+    let report = trainer.run(&mut watch, &STOP);
+    watch.finish();
+    output::text(&describe(&report?, &config))
+}
+
+fn describe(report: &Report, config: &RunConfig) -> String {
+    let mut table = Table::default();
+    let why = match report.ended {
+        Ended::Finished => "all steps made",
+        Ended::Patience => "no better for too long (patience)",
+        Ended::TimeLimit => "time limit",
+        Ended::Stopped => "stopped; go on with --resume",
+    };
+    table.row(["ended", &format!("step {}: {why}", count(report.step))]);
+    if let Some(last) = &report.last {
+        table.row(["loss", &format!("{:.4}", last.loss)]);
+    }
+    if let Some(best) = report.best {
+        table.row(["best validation", &format!("{:.4} at step {}", best.val_loss, count(best.step))]);
+    }
+    table.row(["tokens", &count(report.tokens)]);
+    table.row(["time", &format!("{:.1} s", report.seconds)]);
+    table.row(["model", &report.model.display().to_string()]);
+    let model = report.model.display();
+    let kind = config.data.kind.unwrap_or_else(|| Kind::of(Path::new(&config.data.path)));
+    table.row([
+        "try it",
+        &match kind {
+            Kind::Qa => format!("minigpt chat --model {model}"),
+            Kind::Text => format!("minigpt generate --model {model} --prompt …"),
+        },
+    ]);
+    format!("\n{}", table.draw())
+}

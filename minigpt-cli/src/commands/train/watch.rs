@@ -1,0 +1,103 @@
+//! What a person sees of a run: a bar on a terminal, lines elsewhere.
+
+use crate::output;
+use indicatif::{ProgressBar, ProgressStyle};
+use minigpt::RunConfig;
+use minigpt::machine;
+use minigpt_charts::{bytes, count};
+use minigpt_generate::{GenerationConfig, generate};
+use minigpt_model::Gpt;
+use minigpt_tokenizer::Tokenizer;
+use minigpt_train::record::Record;
+use minigpt_train::{Event, Observer};
+
+/// Tokens of a sample.
+const SAMPLE: usize = 100;
+
+/// Draws a run's events.
+pub struct Watch {
+    bar: ProgressBar,
+    quiet: bool,
+    smoothed: Option<f64>,
+    val_loss: Option<f64>,
+    title: String,
+    tokenizer: Option<Tokenizer>,
+    prompt: String,
+}
+
+impl Watch {
+    /// Watches a run.
+    pub fn new(quiet: bool, config: &RunConfig, tokenizer: Option<Tokenizer>) -> Self {
+        let parameters = minigpt_model::parameters::Count::of(&config.model).total;
+        let title = format!("{} parameters on {}", count(parameters), config.data.path);
+        let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::no_length() };
+        let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg} {eta} left");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let prompt = config.sample.prompt.clone();
+        Self { bar, quiet, smoothed: None, val_loss: None, title, tokenizer, prompt }
+    }
+
+    /// Clears the bar.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn say(&self, text: &str) {
+        if !self.quiet {
+            self.bar.suspend(|| output::note(text));
+        }
+    }
+
+    fn step(&mut self, record: &Record, logged: bool) {
+        let smoothed = self.smoothed.map_or(record.loss, |s| 0.95 * s + 0.05 * record.loss);
+        self.smoothed = Some(smoothed);
+        self.val_loss = record.val_loss.or(self.val_loss);
+        let val = self.val_loss.map_or_else(String::new, |val| format!(" val {val:.4}"));
+        let speed = format!("{} tokens/s", count(record.tokens_per_second as u64));
+        let memory = machine::resident_memory().map_or_else(String::new, |used| format!(" {}", bytes(used)));
+        self.bar.set_position(record.step);
+        let (loss, lr) = (record.loss, record.lr);
+        self.bar.set_message(format!("loss {loss:.4} ({smoothed:.4}){val} rate {lr:.1e} {speed}{memory}"));
+        if record.val_loss.is_some() || (logged && self.bar.is_hidden()) {
+            let val = record.val_loss.map_or_else(String::new, |val| format!(", validation {val:.4}"));
+            let Record { step, loss, lr, grad_norm, .. } = record;
+            self.say(&format!(
+                "step {step}: loss {loss:.4}{val}, rate {lr:.2e}, norm {grad_norm:.2}, {speed}"
+            ));
+        }
+    }
+}
+
+impl Observer for Watch {
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Started { step, steps, batches_per_epoch } => {
+                self.bar.set_length(steps);
+                self.bar.set_position(step);
+                let from = if step == 0 { String::new() } else { format!(" from step {}", count(step)) };
+                let title = &self.title;
+                let epoch = count(batches_per_epoch);
+                self.say(&format!("{title}: {} steps{from}, {epoch} batches an epoch", count(steps)));
+            }
+            Event::Step { record, logged } => self.step(record, logged),
+            Event::Sample { text, .. } => self.say(text),
+            Event::Saved { .. } => {}
+        }
+    }
+
+    /// What the model makes of the prompt; nothing where it can't be encoded.
+    fn sample(&mut self, gpt: &Gpt, step: u64) -> Option<String> {
+        let tokenizer = self.tokenizer.as_ref()?;
+        let ids = tokenizer.encode_with_special(&self.prompt).ok().filter(|ids| !ids.is_empty())?;
+        let sample = GenerationConfig {
+            max_new_tokens: SAMPLE,
+            do_sample: true,
+            temperature: 0.8,
+            eos_token_id: tokenizer.special_id("<sep>").into_iter().collect(),
+            seed: step,
+            ..GenerationConfig::default()
+        };
+        let written = generate(gpt, &[ids], &sample, Some(tokenizer)).ok()?;
+        Some(self.prompt.clone() + written.first()?.text.as_deref()?)
+    }
+}

@@ -1,0 +1,141 @@
+//! The command line: parse, run, and turn errors into a message and an exit code.
+
+mod allocator;
+mod commands;
+mod cpu;
+mod device;
+#[cfg(test)]
+mod docs;
+mod dtype;
+mod limit;
+mod output;
+mod progress;
+mod table;
+mod threads;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Train, understand and use a GPT on your own machine.
+#[derive(Parser)]
+#[command(name = "minigpt", version, subcommand_required = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Train a small model on the built-in questions and answers, score it, and talk with it: start here.
+    Demo(commands::demo::DemoArgs),
+    /// Find, fetch, prepare, split and measure data.
+    Data(commands::data::DataArgs),
+    /// Train a tokenizer, or turn text into ids and back.
+    Tokenizer(commands::tokenizer::TokenizerArgs),
+    /// Train a model, or go on training it.
+    Train(commands::train::TrainArgs),
+    /// Say how well a model predicts data: loss, perplexity, questions answered.
+    Eval(commands::eval::EvalArgs),
+    /// Let a model go on with a text.
+    Generate(commands::generate::GenerateArgs),
+    /// Talk with a model.
+    Chat(commands::chat::ChatArgs),
+    /// Look inside a model: tokens, probabilities, attention.
+    Inspect(commands::inspect::InspectArgs),
+    /// Turn a model that another tool wrote into a model folder.
+    Import(commands::import::ImportArgs),
+    /// Turn a model folder into what another tool reads.
+    Export(commands::export::ExportArgs),
+    /// Measure how fast a model trains and writes here, beside what this machine could do.
+    Bench(commands::bench::BenchArgs),
+    /// Say what a model costs: parameters, memory, arithmetic, time.
+    Plan(commands::plan::PlanArgs),
+    /// Draw the losses of one or several training runs.
+    Plot(commands::plot::PlotArgs),
+}
+
+fn main() -> ExitCode {
+    allocator::keep_memory();
+    match cpu::missing() {
+        None => run(),
+        Some(feature) => refuse(feature),
+    }
+}
+
+/// Everything but the first look at the CPU; not inlined, so that `main` holds no instruction that it may lack.
+#[inline(never)]
+fn run() -> ExitCode {
+    threads::choose();
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Command::Demo(args) => commands::demo::run(&args),
+        Command::Data(args) => commands::data::run(&args),
+        Command::Tokenizer(args) => commands::tokenizer::run(&args),
+        Command::Train(args) => commands::train::run(&args),
+        Command::Eval(args) => commands::eval::run(&args),
+        Command::Generate(args) => commands::generate::run(&args),
+        Command::Chat(args) => commands::chat::run(&args),
+        Command::Inspect(args) => commands::inspect::run(&args),
+        Command::Import(args) => commands::import::run(&args),
+        Command::Export(args) => commands::export::run(&args),
+        Command::Bench(args) => commands::bench::run(&args),
+        Command::Plan(args) => commands::plan::run(&args),
+        Command::Plot(args) => commands::plot::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+#[inline(never)]
+#[expect(clippy::print_stderr, reason = "this is where errors reach the person")]
+fn refuse(feature: &str) -> ExitCode {
+    eprintln!("error: this build of minigpt needs a CPU with {feature}, which this one lacks");
+    eprintln!("build it for any CPU: RUSTFLAGS='-C target-cpu=x86-64' cargo build --release");
+    ExitCode::FAILURE
+}
+
+/// Prints the whole chain of causes on standard error. A reader that went away (`| head`) is not an error; options
+/// that make no sense together are wrong usage.
+fn fail(error: &anyhow::Error) -> ExitCode {
+    if let Some(usage) = error.downcast_ref::<clap::Error>() {
+        return if usage.print().is_ok() { ExitCode::from(2) } else { ExitCode::FAILURE };
+    }
+    let closed = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    };
+    if error.chain().any(closed) {
+        return ExitCode::SUCCESS;
+    }
+    #[expect(clippy::print_stderr, reason = "this is where errors reach the person")]
+    {
+        eprintln!("error: {error:#}");
+        if let Some(hint) = hint(error) {
+            eprintln!("{hint}");
+        }
+    }
+    ExitCode::FAILURE
+}
+
+/// What to type instead, where an error of the library has an answer among the options.
+fn hint(error: &anyhow::Error) -> Option<&'static str> {
+    error.chain().find_map(|cause| match (file_error(cause), cause.downcast_ref()) {
+        (Some(minigpt_files::Error::Exists { .. }), _) => {
+            Some("choose another place, or pass --force to replace it")
+        }
+        (_, Some(minigpt::Error::NoTokenizer(_))) => Some("give token ids with --ids"),
+        _ => None,
+    })
+}
+
+/// The error of a file inside that of another crate, whose text it is.
+fn file_error<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a minigpt_files::Error> {
+    if let Some(minigpt_data::Error::File(error)) = cause.downcast_ref() {
+        return Some(error);
+    }
+    if let Some(minigpt_formats::Error::File(error)) = cause.downcast_ref() {
+        return Some(error);
+    }
+    cause.downcast_ref()
+}

@@ -1,0 +1,161 @@
+//! `minigpt export` as a person types it.
+
+use crate::support::{answer, refused};
+use minigpt_formats::folder;
+use minigpt_model::{Config, Device, Gpt};
+use minigpt_tokenizer::{BpeTrainer, CharTokenizer, Tokenizer};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders of small models, side by side.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    fn model(&self, name: &str, preset: &str, tokenizer: &Tokenizer) -> String {
+        let shape = Config::preset(preset).unwrap();
+        let vocab_size = tokenizer.vocab_size() + 3;
+        let shape =
+            Config { vocab_size, block_size: 16, n_layer: 2, n_head: 2, n_embd: 32, n_inner: None, ..shape };
+        folder::save(&Gpt::new(shape, 1, &Device::Cpu).unwrap(), &self.path(name)).unwrap();
+        tokenizer.save(&self.path(name)).unwrap();
+        self.text(name)
+    }
+}
+
+fn bpe() -> Tokenizer {
+    let mut trainer = BpeTrainer::new(300, &["<|endoftext|>"]).unwrap();
+    trainer.push("the cat sat on the mat. 猫坐在垫子上。");
+    Tokenizer::Bpe(trainer.train(|_| {}).unwrap())
+}
+
+fn characters() -> Tokenizer {
+    Tokenizer::Char(CharTokenizer::from_text(&["<pad>", "<unk>", "<sep>"], "abc你好".chars()).unwrap())
+}
+
+#[test]
+fn a_folder_in_half_the_bytes_and_several_files_is_nearly_the_same_model() {
+    let place = Place::new();
+    let (model, out) = (place.model("model", "gpt2", &bpe()), place.text("half"));
+    let export = ["export", "--model", &model, "--to", "hf", "--out", &out, "--dtype", "f16", "--json"];
+    let written = answer(&export);
+    let difference = written["largest_difference"].as_f64().unwrap();
+    assert!(difference > 0.0 && difference < 1e-2, "{difference}");
+    let config: Value = serde_json::from_slice(&fs::read(place.path("half/config.json")).unwrap()).unwrap();
+    assert_eq!(config["dtype"], "float16");
+    let size = |name: &str| fs::metadata(place.path(name).join("model.safetensors")).unwrap().len();
+    assert!(size("half") < size("model") * 6 / 10);
+    assert!(refused(&export).contains("--force"));
+    let logits = |name: &str| {
+        answer(&["inspect", "--model", &place.text(name), "--ids", "1,2,3", "--json", "--full"])["logits"]
+            .clone()
+    };
+    let (model, out) = (place.text("model"), place.text("whole"));
+    answer(&["export", "--model", &model, "--to", "hf", "--out", &out, "--json"]);
+    assert_eq!(logits("whole"), logits("model"));
+}
+
+#[test]
+fn weights_can_be_shared_out_among_files() {
+    let place = Place::new();
+    let tokenizer = bpe();
+    let shape =
+        Config { vocab_size: 20_000, n_layer: 1, n_head: 1, n_embd: 32, block_size: 8, ..Config::default() };
+    folder::save(&Gpt::new(shape, 1, &Device::Cpu).unwrap(), &place.path("model")).unwrap();
+    tokenizer.save(&place.path("model")).unwrap();
+    let (model, out) = (place.text("model"), place.text("shards"));
+    answer(&["export", "--model", &model, "--to", "hf", "--out", &out, "--max-shard-size", "1", "--json"]);
+    let index = fs::read(place.path("shards/model.safetensors.index.json")).unwrap();
+    let index: Value = serde_json::from_slice(&index).unwrap();
+    assert_eq!(index["weight_map"]["wte.weight"], "model-00002-of-00002.safetensors");
+    let total = index["metadata"]["total_size"].as_u64().unwrap();
+    assert_eq!(total, 4 * (20_000 * 32 + 8 * 32 + 12 * 32 * 32 + 13 * 32 + 2 * 32));
+    assert!(!place.path("shards/model.safetensors").exists());
+    // Shards are ours to replace when asked.
+    answer(&["export", "--model", &model, "--to", "hf", "--out", &out, "--force", "--json"]);
+    assert!(!place.path("shards/model-00001-of-00002.safetensors").exists());
+    let shown = answer(&["inspect", "--model", &out, "--ids", "1,2,3", "--json"]);
+    assert!(shown["loss"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_gguf_file_is_written_in_every_type() {
+    let place = Place::new();
+    let model = place.model("model", "gpt2", &bpe());
+    let mut sizes = Vec::new();
+    for dtype in ["f32", "f16", "q8_0", "q4_k"] {
+        let out = place.text(&format!("{dtype}.gguf"));
+        let written =
+            answer(&["export", "--model", &model, "--to", "gguf", "--out", &out, "--dtype", dtype, "--json"]);
+        assert_eq!(&fs::read(&out).unwrap()[..4], b"GGUF");
+        sizes.push(written["bytes"].as_u64().unwrap());
+        let difference = written["largest_difference"].as_f64().unwrap();
+        assert!(
+            if dtype == "f32" { difference < 1e-5 } else { difference > 0.0 && difference < 0.1 },
+            "{written}"
+        );
+    }
+    assert!(sizes[0] > sizes[1] && sizes[1] > sizes[2] && sizes[2] >= sizes[3], "{sizes:?}");
+    let nano = place.model("nano", "shakespeare-char", &bpe());
+    let notes =
+        answer(&["export", "--model", &nano, "--to", "gguf", "--out", &place.text("n.gguf"), "--json"]);
+    assert!(notes["notes"][0].as_str().unwrap().contains("GELU"), "{notes}");
+}
+
+#[test]
+fn a_checkpoint_for_nanogpt_comes_back_as_the_same_model() {
+    let place = Place::new();
+    let plain = Tokenizer::Char(CharTokenizer::from_text(&[], "abc你好".chars()).unwrap());
+    let (model, out) = (place.model("model", "shakespeare-char", &plain), place.text("ckpt.pt"));
+    let written = answer(&["export", "--model", &model, "--to", "nanogpt", "--out", &out, "--json"]);
+    assert_eq!(written["largest_difference"], 0.0);
+    assert!(written["notes"][0].as_str().unwrap().contains("meta.pkl"), "{written}");
+    let back = place.text("back");
+    let found = answer(&["import", &out, "--out", &back, "--json"]);
+    assert_eq!((&found["tokenizer"], &found["largest_difference"]), (&"meta.pkl".into(), &0.0.into()));
+    let ids = |model: &str| answer(&["inspect", "--model", model, "--prompt", "好a", "--json", "--full"]);
+    assert_eq!(ids(&model), ids(&back));
+}
+
+#[test]
+fn what_the_other_tool_can_not_express_is_refused_with_the_reason() {
+    let place = Place::new();
+    let (characters, textbook) =
+        (place.model("c", "gpt2", &characters()), place.model("t", "textbook", &bpe()));
+    let out = place.text("out");
+    let export = |model: &str, to: &str, more: &[&str]| {
+        refused(&[&["export", "--model", model, "--to", to, "--out", &out][..], more].concat())
+    };
+    assert!(export(&characters, "gguf", &[]).contains("one of characters"));
+    assert!(export(&textbook, "gguf", &[]).contains("ReLU"));
+    assert!(export(&textbook, "nanogpt", &[]).contains("ReLU"));
+    assert!(export(&characters, "hf", &["--dtype", "q8_0"]).contains("q8_0"));
+    assert!(export(&textbook, "gguf", &["--dtype", "bf16"]).contains("f16"));
+    assert!(export(&textbook, "vocab", &[]).contains("BPE"));
+    assert!(export(&characters, "hf", &["--max-shard-size", "0"]).contains("--max-shard-size"));
+    assert!(export(&textbook, "gguf", &["--max-shard-size", "5"]).contains("--to hf"));
+    assert!(!Path::new(&out).exists());
+}
+
+#[test]
+fn a_vocabulary_goes_out_and_comes_in_again() {
+    let place = Place::new();
+    let model = place.model("model", "qa", &characters());
+    let out = place.text("vocabulary.json");
+    answer(&["export", "--model", &model, "--to", "vocab", "--out", &out, "--json"]);
+    let vocabulary: Value = serde_json::from_slice(&fs::read(&out).unwrap()).unwrap();
+    assert_eq!(vocabulary["word2id"]["<sep>"], 2);
+    assert_eq!(Tokenizer::open(Path::new(&out)).unwrap().encode("你好").unwrap().len(), 2);
+}

@@ -1,0 +1,15 @@
+//! The command line as a person types it, on small models.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bench;
+mod data;
+mod export;
+mod generate;
+mod hub;
+mod import;
+mod model;
+mod plot;
+mod support;
+mod talk;
+mod tokenizer;
+mod train;

@@ -1,0 +1,183 @@
+//! `minigpt inspect` and `minigpt plan` as a person types them.
+
+use assert_cmd::Command;
+use minigpt_formats::folder;
+use minigpt_model::{Config, Device, Gpt};
+use minigpt_tokenizer::{CharTokenizer, Tokenizer};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+fn minigpt(args: &[&str]) -> std::process::Output {
+    Command::cargo_bin("minigpt").unwrap().args(args).output().unwrap()
+}
+
+fn shown(args: &[&str]) -> String {
+    let output = minigpt(args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn answer(args: &[&str]) -> Value {
+    serde_json::from_str(&shown(&[args, &["--json"]].concat())).unwrap()
+}
+
+/// Runs what must fail: its exit code, and what it said.
+fn failure(args: &[&str]) -> (i32, String) {
+    let output = minigpt(args);
+    assert!(
+        output.stdout.is_empty(),
+        "nothing on standard output: {}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+fn assert_contains(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in {text}");
+    }
+}
+
+fn fixture(case: &str) -> String {
+    let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../minigpt-model/tests/fixtures");
+    fixtures.join(case).to_str().unwrap().to_owned()
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+}
+
+#[test]
+fn inspect_gives_ids_loss_candidates_logits_and_attention_as_json() {
+    let model = fixture("gpt2");
+    let answer = answer(&["inspect", "--model", &model, "--ids", "1,2,3", "--full", "--attention"]);
+    assert_eq!(answer["ids"], json!([1, 2, 3]));
+    assert_eq!((&answer["tokens"], &answer["text"]), (&Value::Null, &Value::Null));
+
+    let logits: Vec<Vec<f64>> = answer["logits"].as_array().unwrap().iter().map(numbers).collect();
+    assert_eq!((logits.len(), logits[0].len()), (3, 37));
+    // The loss by hand: −log softmax of the next id.
+    let surprise = |row: &[f64], id: usize| row.iter().map(|x| x.exp()).sum::<f64>().ln() - row[id];
+    let want = (surprise(&logits[0], 2) + surprise(&logits[1], 3)) / 2.0;
+    assert!((answer["loss"].as_f64().unwrap() - want).abs() < 1e-5);
+
+    let top = answer["top"].as_array().unwrap();
+    let best = logits[2].iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).unwrap().0;
+    assert_eq!((top.len(), top[0]["id"].as_u64().unwrap()), (10, best as u64));
+    assert!(top[0]["probability"].as_f64() >= top[1]["probability"].as_f64());
+
+    let attention = answer["attention"].as_array().unwrap();
+    assert_eq!((attention.len(), attention[0].as_array().unwrap().len()), (2, 3));
+    assert_eq!(numbers(&attention[1][2][0]), [1.0, 0.0, 0.0]);
+}
+
+#[test]
+fn without_full_and_attention_there_is_neither() {
+    let answer = answer(&["inspect", "--model", &fixture("rope"), "--ids", "5", "--top", "3"]);
+    assert!(answer.get("logits").is_none() && answer.get("attention").is_none());
+    assert_eq!(answer["loss"], Value::Null, "a single token has no loss");
+    assert_eq!(answer["top"].as_array().unwrap().len(), 3);
+}
+
+/// Writes a small model with a character tokenizer of its own.
+fn with_tokenizer(folder: &Path) {
+    let characters = CharTokenizer::from_text(&["<pad>", "<unk>", "<sep>"], "你好吗我很abc".chars()).unwrap();
+    let config =
+        Config { vocab_size: 16, block_size: 8, n_layer: 2, n_head: 2, n_embd: 8, ..Config::default() };
+    folder::save(&Gpt::new(config, 1, &Device::Cpu).unwrap(), folder).unwrap();
+    Tokenizer::Char(characters).save(folder).unwrap();
+}
+
+#[test]
+fn a_prompt_goes_through_the_models_own_tokenizer() {
+    let folder = tempfile::tempdir().unwrap();
+    with_tokenizer(folder.path());
+    let model = folder.path().to_str().unwrap();
+    let answer = answer(&["inspect", "--model", model, "--prompt", "你好吗<sep>我"]);
+    assert_eq!(answer["tokens"], json!(["你", "好", "吗", "<sep>", "我"]));
+    assert_eq!(answer["text"], "你好吗<sep>我");
+    assert_eq!(answer["ids"][3], 2);
+
+    let shown = shown(&["inspect", "--model", model, "--prompt", "你好吗", "--attention", "--head", "1"]);
+    assert_contains(&shown, &["What may come next", "probability", "Attention of layer 1, head 1", "██"]);
+}
+
+#[test]
+fn a_tokenizer_that_is_larger_than_the_model_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    with_tokenizer(folder.path());
+    let characters = CharTokenizer::from_text(&[], ('a'..='z').chain('A'..='Z')).unwrap();
+    Tokenizer::Char(characters).save(folder.path()).unwrap();
+    let (code, error) = failure(&["inspect", "--model", folder.path().to_str().unwrap(), "--prompt", "a"]);
+    assert_eq!(code, 1);
+    assert_contains(&error, &["the tokenizer has 52 tokens, but the model was made for 16"]);
+}
+
+#[test]
+fn inspect_refuses_what_it_can_not_read_in_words() {
+    let model = fixture("gpt2");
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&["--ids", "1,99"], 1, "id 99 at position 1 is outside of the vocabulary of 37"),
+        (&["--ids", "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"], 1, "17 tokens do not fit a context of 16"),
+        (&["--prompt", "hello"], 1, "holds no tokenizer"),
+        (&["--ids", "1", "--attention", "--layer", "7"], 1, "the layers 0 to 1"),
+        (&["--ids", "1", "--attention", "--head", "3"], 1, "the heads 0 to 2"),
+        (&["--ids", "one"], 2, "invalid value"),
+        (&["--ids", "-1"], 2, "-1"),
+        (&[], 2, "--prompt"),
+    ];
+    for (args, want, part) in cases {
+        let (code, error) = failure(&[&["inspect", "--model", &model], args].concat());
+        assert_eq!(code, want, "{args:?}: {error}");
+        assert_contains(&error, &[part]);
+        assert!(!error.contains("panicked"), "{error}");
+    }
+    let (code, error) = failure(&["inspect", "--model", "/no/such/folder", "--ids", "1"]);
+    assert_eq!(code, 1);
+    assert_contains(&error, &["/no/such/folder", "there is no such file or folder"]);
+}
+
+#[test]
+fn plan_reports_parameters_memory_and_arithmetic() {
+    let plan = answer(&["plan", "--preset", "gpt2", "--flops-per-second", "1e12", "--batch-size", "4"]);
+    assert_eq!(plan["parameters"]["total"], 124_439_808u64);
+    assert_eq!(plan["parameters"]["head"], 0);
+    assert_eq!(plan["train_memory"]["weights"], 4 * 124_439_808u64);
+    assert!(plan["train_bytes"].as_u64().unwrap() > 16 * 124_439_808);
+    assert!(plan["train_flops_per_token"].as_u64().unwrap() > 6 * 124_000_000);
+    assert!(plan["seconds"].as_f64().unwrap() > 0.0);
+
+    let gpt3 = answer(&["plan", "--preset", "gpt3", "--flops-per-second", "1e15"]);
+    assert_eq!(gpt3["parameters"]["total"], 174_604_259_328u64);
+    let small =
+        ["plan", "--preset", "textbook", "--set", "position_embedding=sinusoidal", "--set", "n_layer=3"];
+    let small = answer(&small);
+    assert_eq!(small["parameters"]["position_embedding"], 0);
+    assert_eq!(small["measured"], true);
+}
+
+#[test]
+fn plan_shows_people_a_table() {
+    let gpt3 = shown(&["plan", "--preset", "gpt3", "--flops-per-second", "1e15"]);
+    let parts = ["174,604,259,328", "attention", "AdamW's moments", "4.2 TB", "years", "activations"];
+    assert_contains(&gpt3, &parts);
+    let folder = fixture("textbook-learned");
+    assert_contains(&shown(&["plan", "--model", &folder, "--flops-per-second", "1e12"]), &["output head"]);
+}
+
+#[test]
+fn plan_refuses_nonsense_in_words() {
+    let cases: [(&[&str], i32, &str); 6] = [
+        (&["--preset", "gpt9"], 1, "there is no preset \"gpt9\"; try gpt2"),
+        (&["--set", "n_embd=100"], 1, "n_embd 100 is not divisible by n_head 12"),
+        (&["--set", "n_layers=3"], 1, "did you mean model.n_layer?"),
+        (&["--flops-per-second", "0"], 1, "must be a positive number"),
+        (&["--block-size", "2048"], 1, "more than the model's context of 1024"),
+        (&["--batch-size", "0"], 2, "0"),
+    ];
+    for (args, want, part) in cases {
+        let (code, error) = failure(&[&["plan"], args].concat());
+        assert_eq!(code, want, "{args:?}: {error}");
+        assert_contains(&error, &[part]);
+    }
+}

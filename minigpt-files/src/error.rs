@@ -1,0 +1,60 @@
+//! Why a file or folder could not be written, replaced, mapped or locked.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The crate's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The crate's error.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("could not {action} {}", path.display())]
+    Io {
+        /// What was being done: "read", "write", "create".
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// Something that can't be mapped into memory.
+    #[error("{} is not a regular file", path.display())]
+    NotAFile {
+        /// What it was asked for.
+        path: PathBuf,
+    },
+
+    /// A file or folder that is in the way.
+    #[error("{} exists already", path.display())]
+    Exists {
+        /// Where it is.
+        path: PathBuf,
+    },
+
+    /// A folder that holds what this program never wrote.
+    #[error("{} also holds {other:?}, which is not ours to delete: choose another folder", path.display())]
+    NotOurs {
+        /// The folder.
+        path: PathBuf,
+        /// The file in it that nobody here wrote.
+        other: String,
+    },
+
+    /// Another process is writing the same file or folder.
+    #[error("another process is writing {}", path.display())]
+    Busy {
+        /// What it is writing.
+        path: PathBuf,
+    },
+}
+
+impl Error {
+    /// The system's refusal to do something with a path.
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { action, path: path.to_owned(), source }
+    }
+}

@@ -1,0 +1,138 @@
+//! A single file that appears whole or not at all: written beside its place, synced, renamed.
+
+use crate::error::{Error, Result};
+use crate::folder::{beside, parent, sync_folder};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// Writes a file in one step: another one of that name is replaced, never half overwritten.
+///
+/// # Errors
+/// The place can't be written, or another process is writing the same file.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    replace_file(path, |file| file.write_all(bytes).map_err(|e| Error::io("write", path, e)))
+}
+
+/// The same for a file that `write` fills piece by piece. If it fails, nothing has changed.
+///
+/// # Errors
+/// What `write` returns; a place that can't be written; another process that is writing the same file.
+pub fn replace_file<E: From<Error>>(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
+) -> Result<(), E> {
+    // The name is always the same, so that what a killed process left is overwritten by the next one.
+    let temporary = beside(path, "tmp");
+    let file = open_locked(&temporary, path)?;
+    let failed = |e| Error::io("write", path, e);
+    let mut file = BufWriter::new(file);
+    let written = write(&mut file).and_then(|()| {
+        let file = file.into_inner().map_err(|e| failed(e.into_error()))?;
+        file.sync_all().map_err(failed)?;
+        fs::rename(&temporary, path).map_err(failed)?;
+        Ok(())
+    });
+    if let Err(error) = written {
+        // The first error is the one that matters.
+        let _ = fs::remove_file(&temporary);
+        return Err(error);
+    }
+    Ok(sync_folder(parent(path))?)
+}
+
+/// Gives a finished file its final name, once it is on the disk.
+///
+/// # Errors
+/// The system refuses.
+pub fn move_file(from: &Path, to: &Path) -> Result<()> {
+    let failed = |e| Error::io("write", to, e);
+    File::options().read(true).write(true).open(from).and_then(|file| file.sync_all()).map_err(failed)?;
+    fs::rename(from, to).map_err(failed)?;
+    sync_folder(parent(to))
+}
+
+/// An empty file that no other process writes; `path` is for messages.
+fn open_locked(temporary: &Path, path: &Path) -> Result<File> {
+    let failed = |e| Error::io("write", path, e);
+    loop {
+        // Not truncated yet: until it is locked it may be somebody else's.
+        let file =
+            File::options().create(true).write(true).truncate(false).open(temporary).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Error::Busy { path: path.to_owned() }),
+            // A file system without locks.
+            Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(e)) => return Err(failed(e)),
+        }
+        // Between opening and locking, its owner may have renamed it into place: then it is the finished file.
+        if is_at(&file, temporary) {
+            file.set_len(0).map_err(failed)?;
+            return Ok(file);
+        }
+    }
+}
+
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |about: fs::Metadata| (about.dev(), about.ino());
+    matches!((file.metadata().map(identity), fs::metadata(path).map(identity)), (Ok(a), Ok(b)) if a == b)
+}
+
+#[cfg(not(unix))]
+fn is_at(_file: &File, _path: &Path) -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.svg");
+        write_file(&path, b"a long first version").unwrap();
+        write_file(&path, b"short").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"short");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert!(write_file(&dir.path().join("no/such/a.svg"), b"x").is_err());
+    }
+
+    #[test]
+    fn a_write_that_fails_leaves_the_old_file_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        write_file(&path, b"one").unwrap();
+        let failed = replace_file(&path, |file| {
+            file.write_all(b"half").unwrap();
+            Err(Error::Busy { path: path.clone() })
+        });
+        assert!(failed.is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(".a.tmp"), "a long rest of an earlier attempt").unwrap();
+        write_file(&dir.path().join("a"), b"new").unwrap();
+        assert_eq!(fs::read(dir.path().join("a")).unwrap(), b"new");
+        assert!(!dir.path().join(".a.tmp").exists());
+    }
+
+    #[test]
+    fn two_processes_can_not_write_one_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        replace_file(&path, |file| {
+            assert!(matches!(write_file(&path, b"other"), Err(Error::Busy { .. })));
+            file.write_all(b"first").map_err(|e| Error::io("write", &path, e))
+        })
+        .unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+    }
+}

@@ -1,0 +1,266 @@
+//! A folder that appears whole or not at all: filled beside its place, synced, and exchanged for what is there.
+
+use crate::error::{Error, Result};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A folder being written. Dropped before [`NewFolder::put_in_place`], it vanishes.
+#[derive(Debug)]
+pub struct NewFolder {
+    target: PathBuf,
+    new: PathBuf,
+    /// Says that somebody is at work here; the system releases it when the process ends, however it ends.
+    _lock: Option<File>,
+    in_place: bool,
+}
+
+impl NewFolder {
+    /// Begins a folder that is to stand at `target`, after mending what a killed process left there.
+    ///
+    /// # Errors
+    /// The place can't be written, or another process is writing the same folder.
+    pub fn create(target: &Path) -> Result<Self> {
+        let parent = parent(target);
+        fs::create_dir_all(parent).map_err(|e| Error::io("create", parent, e))?;
+        Self::recover(target)?;
+        let new = beside(target, "new");
+        fs::create_dir(&new).map_err(|e| Error::io("create", &new, e))?;
+        let lock = lock_folder(&new, target)?;
+        Ok(Self { target: target.to_owned(), new, _lock: lock, in_place: false })
+    }
+
+    /// Ends what a killed process began at `target`: an old folder whose successor never took its place goes back there,
+    /// and half-written ones vanish.
+    ///
+    /// # Errors
+    /// Another process is writing the folder right now, or the system refuses.
+    pub fn recover(target: &Path) -> Result<()> {
+        let (new, old) = (beside(target, "new"), beside(target, "old"));
+        if new.exists() {
+            let _lock = lock_folder(&new, target)?;
+            remove_folder(&new)?;
+        }
+        if old.exists() && !target.exists() {
+            fs::rename(&old, target).map_err(|e| Error::io("restore", target, e))?;
+            sync_folder(parent(target))?;
+        }
+        remove_folder(&old)
+    }
+
+    /// [`Self::recover`] for every folder inside `parent`, whose writer must not be at work any more.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn recover_all(parent: &Path) -> Result<()> {
+        let failed = |e| Error::io("read", parent, e);
+        for entry in fs::read_dir(parent).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
+            let Some((name, suffix)) = name.strip_prefix('.').and_then(|name| name.rsplit_once('.')) else {
+                continue;
+            };
+            match suffix {
+                "new" | "old" => Self::recover(&parent.join(name))?,
+                "removed" => remove_folder(&parent.join(format!(".{name}")))?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Where to write the files.
+    pub fn path(&self) -> &Path {
+        &self.new
+    }
+
+    /// Puts the folder in its place; what stood there is removed. Whatever goes wrong, the old folder or the new one
+    /// stands there afterwards, whole.
+    pub fn put_in_place(mut self) -> Result<()> {
+        sync_tree(&self.new)?;
+        let failed = |e| Error::io("write", &self.target, e);
+        if !self.target.exists() {
+            fs::rename(&self.new, &self.target).map_err(failed)?;
+        } else if exchange(&self.new, &self.target) {
+            // One step: there was no instant without a folder. What was there is now under the new one's name.
+            sync_folder(parent(&self.target))?;
+            self.in_place = true;
+            return remove_folder(&self.new);
+        } else {
+            let old = beside(&self.target, "old");
+            remove_folder(&old)?;
+            fs::rename(&self.target, &old).map_err(failed)?;
+            if let Err(error) = fs::rename(&self.new, &self.target) {
+                fs::rename(&old, &self.target).map_err(failed)?;
+                return Err(failed(error));
+            }
+            sync_folder(parent(&self.target))?;
+            remove_folder(&old)?;
+        }
+        self.in_place = true;
+        sync_folder(parent(&self.target))
+    }
+}
+
+impl Drop for NewFolder {
+    fn drop(&mut self) {
+        if !self.in_place {
+            // Nobody is told: who gave up has an error of their own, and the next attempt tries again.
+            let _ = remove_folder(&self.new);
+        }
+    }
+}
+
+/// Removes a folder, if it is there. It is renamed first, so that nobody ever sees it half empty under its own name.
+pub fn remove_folder(path: &Path) -> Result<()> {
+    let doomed = beside(path, "removed");
+    let remove = |path: &Path| match fs::remove_dir_all(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
+        _ => Ok(()),
+    };
+    remove(&doomed)?;
+    match fs::rename(path, &doomed) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(Error::io("remove", path, e)),
+        Ok(()) => {}
+    }
+    remove(&doomed)
+}
+
+/// `.NAME.suffix` beside `path`: on the same file system, and out of sight.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    // What is hidden already needs no second dot.
+    let name = name.strip_prefix('.').unwrap_or(&name).to_owned();
+    path.with_file_name(format!(".{name}.{suffix}"))
+}
+
+/// The folder that a path lies in.
+pub(crate) fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Syncs a folder's own entries, where the system can.
+pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
+    if cfg!(unix) {
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|e| Error::io("write", folder, e))?;
+    }
+    Ok(())
+}
+
+/// Makes sure that a folder with all that is in it is on the disk, not only on its way there.
+fn sync_tree(folder: &Path) -> Result<()> {
+    let failed = |path: &Path, e| Error::io("write", path, e);
+    for entry in fs::read_dir(folder).map_err(|e| failed(folder, e))? {
+        let entry = entry.map_err(|e| failed(folder, e))?;
+        let path = entry.path();
+        if entry.file_type().map_err(|e| failed(&path, e))?.is_dir() {
+            sync_tree(&path)?;
+        } else {
+            // Some systems want it open for writing.
+            let file = File::options().read(true).write(true).open(&path);
+            file.and_then(|file| file.sync_all()).map_err(|e| failed(&path, e))?;
+        }
+    }
+    sync_folder(folder)
+}
+
+/// Exchanges two folders in one step, where the system can.
+#[cfg(target_os = "linux")]
+fn exchange(one: &Path, other: &Path) -> bool {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn exchange(_one: &Path, _other: &Path) -> bool {
+    false
+}
+
+/// A lock on a folder that is being written; none where folders can't be locked.
+fn lock_folder(folder: &Path, target: &Path) -> Result<Option<File>> {
+    let Ok(lock) = File::open(folder) else { return Ok(None) };
+    match lock.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(Error::Busy { path: target.to_owned() }),
+        Err(TryLockError::Error(_)) => Ok(None),
+        Ok(()) => Ok(Some(lock)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(target: &Path, text: &str) {
+        let folder = NewFolder::create(target).unwrap();
+        fs::write(folder.path().join("file"), text).unwrap();
+        folder.put_in_place().unwrap();
+    }
+
+    fn read(target: &Path) -> String {
+        fs::read_to_string(target.join("file")).unwrap()
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let name = |e: io::Result<fs::DirEntry>| e.unwrap().file_name().into_string().unwrap();
+        fs::read_dir(dir).unwrap().map(name).collect()
+    }
+
+    #[test]
+    fn a_folder_is_replaced_as_a_whole_and_nothing_is_left_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("last");
+        for text in ["one", "two"] {
+            write(&target, text);
+            assert_eq!(read(&target), text);
+            assert_eq!(names(dir.path()), ["last"]);
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_given_up_leaves_the_old_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("deep/last");
+        write(&target, "one");
+        let given_up = NewFolder::create(&target).unwrap();
+        fs::write(given_up.path().join("file"), "half").unwrap();
+        drop(given_up);
+        assert_eq!(read(&target), "one");
+        assert_eq!(names(&dir.path().join("deep")), ["last"]);
+    }
+
+    #[test]
+    fn a_kill_between_any_two_steps_leaves_a_whole_folder() {
+        // What lies there when the process dies: while writing, between the two renames of a system that can't
+        // exchange, and before cleaning up.
+        let cases: [(&[&str], &str); 4] = [
+            (&["last", ".last.new"], "last"),
+            (&[".last.old", ".last.new"], ".last.old"),
+            (&["last", ".last.old"], "last"),
+            (&["last", ".last.new.removed", ".last.old"], "last"),
+        ];
+        for (folders, survivor) in cases {
+            let dir = tempfile::tempdir().unwrap();
+            for folder in folders {
+                fs::create_dir(dir.path().join(folder)).unwrap();
+                fs::write(dir.path().join(folder).join("file"), folder).unwrap();
+            }
+            let target = dir.path().join("last");
+            NewFolder::recover(&target).unwrap();
+            assert_eq!(read(&target), survivor);
+            write(&target, "next");
+            assert_eq!(read(&target), "next");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn two_processes_can_not_write_one_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("last");
+        let first = NewFolder::create(&target).unwrap();
+        assert!(matches!(NewFolder::create(&target), Err(Error::Busy { .. })));
+        first.put_in_place().unwrap();
+        assert!(target.exists());
+    }
+}

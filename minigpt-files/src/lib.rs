@@ -1,0 +1,32 @@
+//! Files and folders that appear whole or not at all, memory maps, and locks.
+//!
+//! This is the only code that renames or maps anything. A process that is killed at any instant leaves the old file or
+//! folder or the new one; what it had begun is cleaned up by whoever next writes in the same place.
+//!
+//! Begin with [`write_file`] (one file), [`replace_file`] (one file, written piece by piece) and [`NewFolder`] (several
+//! files that belong together). [`OutputFolder`] adds the question whether what is already there may go. [`Mapped`] is
+//! a file's bytes without reading it into memory, and [`Lock`] keeps a folder for one process.
+//!
+//! It never decides what a file contains, and never prints.
+//!
+//! ```
+//! let folder = tempfile::tempdir().unwrap();
+//! let path = folder.path().join("notes.txt");
+//! minigpt_files::write_file(&path, b"whole or not at all")?;
+//! assert_eq!(minigpt_files::Mapped::open(&path)?.bytes(), b"whole or not at all");
+//! # Ok::<(), minigpt_files::Error>(())
+//! ```
+
+mod error;
+mod file;
+mod folder;
+mod lock;
+mod map;
+mod output_folder;
+
+pub use error::{Error, Result};
+pub use file::{move_file, replace_file, write_file};
+pub use folder::{NewFolder, remove_folder};
+pub use lock::Lock;
+pub use map::Mapped;
+pub use output_folder::OutputFolder;

@@ -1,0 +1,93 @@
+//! The chat template that came with a model: how it wants to be spoken to, as Hugging Face's tools write it down.
+
+use crate::OnDisk;
+use crate::error::{Error, Result};
+use crate::gguf::{self, Contents};
+use serde_json::{Map, Value};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+/// A template and the special tokens that it speaks of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatTemplate {
+    /// Jinja.
+    pub source: String,
+    /// `bos_token`, `eos_token` and the like.
+    pub tokens: Vec<(String, String)>,
+}
+
+/// No file that is read here is larger than this.
+const LARGEST: u64 = 16 << 20;
+
+impl ChatTemplate {
+    /// The template of a model folder or a GGUF file, if it has one.
+    pub fn of(model: &OnDisk) -> Result<Option<Self>> {
+        match model.gguf() {
+            Some(bytes) => Self::of_gguf(bytes).map_err(|message| Error::bad(&model.path, message)),
+            None if model.path.is_dir() => Self::of_folder(&model.path),
+            None => Ok(None),
+        }
+    }
+
+    fn of_folder(folder: &Path) -> Result<Option<Self>> {
+        let config = tokenizer_config(folder)?;
+        let inside = config.get("chat_template").and_then(Value::as_str).map(str::to_owned);
+        let Some(source) = read(&folder.join("chat_template.jinja"))?.or(inside) else { return Ok(None) };
+        let text = |value: &Value| match value {
+            Value::String(text) => Some(text.clone()),
+            other => other.get("content").and_then(Value::as_str).map(str::to_owned),
+        };
+        let tokens = config.iter().filter(|(name, _)| name.ends_with("_token"));
+        let tokens = tokens.filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect();
+        Ok(Some(Self { source, tokens }))
+    }
+
+    fn of_gguf(bytes: &[u8]) -> Result<Option<Self>, String> {
+        let contents = Contents::read(bytes)?;
+        let Some(source) = contents.text("tokenizer.chat_template") else { return Ok(None) };
+        let name = |role: &str| {
+            let id = contents.id(&format!("tokenizer.ggml.{role}_token_id"))?;
+            let Some(gguf::Value::Strs(tokens)) = contents.value("tokenizer.ggml.tokens") else {
+                return None;
+            };
+            Some((format!("{role}_token"), tokens.get(id as usize)?.clone()))
+        };
+        Ok(Some(Self {
+            source: source.to_owned(),
+            tokens: ["bos", "eos"].into_iter().filter_map(name).collect(),
+        }))
+    }
+
+    /// Puts the template into a model folder, where Hugging Face's tools look for it.
+    pub fn save(&self, folder: &Path) -> Result<()> {
+        let mut config = tokenizer_config(folder)?;
+        for (role, token) in &self.tokens {
+            config.insert(role.clone(), token.clone().into());
+        }
+        let config = serde_json::to_string_pretty(&config).unwrap_or_default() + "\n";
+        minigpt_files::write_file(&folder.join("tokenizer_config.json"), config.as_bytes())?;
+        Ok(minigpt_files::write_file(&folder.join("chat_template.jinja"), self.source.as_bytes())?)
+    }
+}
+
+fn tokenizer_config(folder: &Path) -> Result<Map<String, Value>> {
+    let path = folder.join("tokenizer_config.json");
+    match read(&path)? {
+        Some(text) => {
+            serde_json::from_str(&text).map_err(|e| Error::bad(&path, format!("is not a JSON object: {e}")))
+        }
+        None => Ok(Map::new()),
+    }
+}
+
+/// A text file, if it is there.
+fn read(path: &Path) -> Result<Option<String>> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(LARGEST).read_to_string(&mut text));
+    match read {
+        Ok(_) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io(path, error)),
+    }
+}

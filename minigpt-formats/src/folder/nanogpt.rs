@@ -1,0 +1,50 @@
+//! nanoGPT's `ckpt.pt`: its names and layouts, and what its `model_args` say.
+
+use crate::pickle::{Checkpoint, Value};
+use crate::tensor_view::TensorView;
+use minigpt_model::config::{Activation, Config};
+
+/// What nanoGPT keeps (out, in) and GPT-2's files (in, out).
+pub const TURNED: [&str; 4] =
+    ["attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight"];
+
+/// The model of a checkpoint.
+pub fn read(bytes: &[u8]) -> Result<(Config, Vec<(String, TensorView<'_>)>), String> {
+    let checkpoint = Checkpoint::open(bytes)?;
+    let part = |name: &str| checkpoint.root.get(name);
+    let (Some(model), Some(arguments)) = (part("model"), part("model_args")) else {
+        return Err("not a checkpoint of nanoGPT: it has no \"model\" and \"model_args\"".to_owned());
+    };
+    let config = config(arguments)?;
+    let tensors = checkpoint.tensors(model)?.into_iter();
+    let tensors = tensors.map(|(name, tensor)| {
+        // A compiled model puts this before every name.
+        let name = name.strip_prefix("_orig_mod.").unwrap_or(&name).to_owned();
+        let turned = tensor.shape.len() == 2 && TURNED.iter().any(|end| name.ends_with(end));
+        (name, if turned { tensor.transposed() } else { tensor })
+    });
+    Ok((config, tensors.collect()))
+}
+
+fn config(arguments: &Value) -> Result<Config, String> {
+    let size = |name: &str| {
+        let value = arguments.get(name).and_then(Value::as_size);
+        value.ok_or_else(|| format!("model_args has no usable {name}"))
+    };
+    // Checkpoints from before the switch have all biases, and no word about them.
+    let bias = !matches!(arguments.get("bias"), Some(Value::Bool(false)));
+    let dropout = match arguments.get("dropout") {
+        Some(Value::Float(dropout)) => *dropout,
+        _ => 0.0,
+    };
+    let config = Config {
+        vocab_size: size("vocab_size")?,
+        block_size: size("block_size")?,
+        n_layer: size("n_layer")?,
+        n_head: size("n_head")?,
+        n_embd: size("n_embd")?,
+        activation_function: Activation::Gelu,
+        ..Config::default()
+    };
+    Ok(config.with_bias(bias).with_dropout(dropout))
+}

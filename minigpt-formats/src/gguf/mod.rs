@@ -1,0 +1,113 @@
+//! GGUF, the files of llama.cpp: what its architecture `gpt2` can express, its names, and how a model is written and read.
+//!
+//! A file is a header, then key/value metadata, then the names, shapes and places of all tensors, then their numbers.
+
+mod read;
+mod write;
+
+pub use read::{Contents, Value};
+pub use write::{Dtype, Meta, save};
+
+use minigpt_model::config::{Activation, Config, NormPosition, PositionEmbedding};
+
+/// What the numbers in a file are aligned to, unless it says otherwise.
+const ALIGNMENT: u64 = 32;
+
+/// Whether a file begins like one of these.
+pub fn is_one(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"GGUF")
+}
+
+/// Whether a tensor is stored (in, out) here and (out, in) there: the layers are.
+fn is_turned(ours: &str, shape: &[usize]) -> bool {
+    ours.starts_with("h.") && shape.len() == 2
+}
+
+/// Why `gpt2` in a GGUF file can't be this model, if it can't.
+pub fn refusal(config: &Config) -> Option<String> {
+    let reasons = [
+        (config.norm_position == NormPosition::Post, "norms after the layers (norm_position = \"post\")"),
+        (config.position_embedding != PositionEmbedding::Learned, "positions that are not learned"),
+        (config.scale_embeddings, "scaled embeddings"),
+        (config.lm_head_bias, "a bias on the output head"),
+        (config.activation_function == Activation::Relu, "ReLU"),
+    ];
+    let reasons: Vec<&str> = reasons.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
+    (!reasons.is_empty()).then(|| format!("GGUF's gpt2 can't have {}", reasons.join(", or ")))
+}
+
+/// What changes on the way, though the model can be written.
+pub fn approximation(config: &Config) -> Option<&'static str> {
+    (config.activation_function == Activation::Gelu)
+        .then_some("llama.cpp computes GELU by its tanh formula; this model was trained with the exact one")
+}
+
+/// Our names and llama.cpp's, of what there is once and of the parts of a layer.
+const ONCE: [(&str, &str); 5] = [
+    ("wte.weight", "token_embd.weight"),
+    ("wpe.weight", "position_embd.weight"),
+    ("ln_f.weight", "output_norm.weight"),
+    ("ln_f.bias", "output_norm.bias"),
+    ("lm_head.weight", "output.weight"),
+];
+const PARTS: [(&str, &str); 6] = [
+    ("ln_1", "attn_norm"),
+    ("attn.c_attn", "attn_qkv"),
+    ("attn.c_proj", "attn_output"),
+    ("ln_2", "ffn_norm"),
+    ("mlp.c_fc", "ffn_up"),
+    ("mlp.c_proj", "ffn_down"),
+];
+
+/// The name that llama.cpp has for a tensor.
+fn their_name(ours: &str) -> Option<String> {
+    if let Some((_, theirs)) = ONCE.iter().find(|(once, _)| *once == ours) {
+        return Some((*theirs).to_owned());
+    }
+    let (layer, rest) = ours.strip_prefix("h.")?.split_once('.')?;
+    let (part, kind) = rest.rsplit_once('.')?;
+    let (_, theirs) = PARTS.iter().find(|(ours, _)| *ours == part)?;
+    Some(format!("blk.{layer}.{theirs}.{kind}"))
+}
+
+/// The name that we have for one of llama.cpp's tensors.
+fn our_name(theirs: &str) -> Option<String> {
+    if let Some((ours, _)) = ONCE.iter().find(|(_, once)| *once == theirs) {
+        return Some((*ours).to_owned());
+    }
+    let (layer, rest) = theirs.strip_prefix("blk.")?.split_once('.')?;
+    let (part, kind) = rest.rsplit_once('.')?;
+    let (ours, _) = PARTS.iter().find(|(_, theirs)| *theirs == part)?;
+    Some(format!("h.{layer}.{ours}.{kind}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use minigpt_model::parameters::specs;
+
+    #[test]
+    fn every_tensor_of_gpt2_has_a_name_there_and_no_two_the_same() {
+        let config = Config { n_layer: 3, tie_word_embeddings: false, ..Config::default() };
+        let names: std::collections::BTreeSet<_> =
+            specs(&config).iter().map(|spec| their_name(&spec.name).unwrap()).collect();
+        assert_eq!(names.len(), specs(&config).len());
+        assert!(names.contains("blk.2.attn_qkv.bias") && names.contains("output.weight"));
+        assert_eq!(their_name("h.0.attn.rotary"), None);
+        for spec in specs(&config) {
+            assert_eq!(our_name(&their_name(&spec.name).unwrap()), Some(spec.name));
+        }
+        assert_eq!(our_name("blk.0.ffn_gate.weight"), None);
+    }
+
+    #[test]
+    fn what_can_not_be_expressed_is_refused_with_every_reason() {
+        assert_eq!(refusal(&Config::preset("gpt2").unwrap()), None);
+        let refused = refusal(&Config::preset("textbook").unwrap()).unwrap();
+        assert!(
+            refused.contains("post") && refused.contains("ReLU") && refused.contains("bias"),
+            "{refused}"
+        );
+        assert!(approximation(&Config::preset("shakespeare-char").unwrap()).is_some());
+    }
+}

@@ -1,0 +1,301 @@
+//! Reading a GGUF file as untrusted data: every count is held against the bytes that are left before it is believed.
+
+use super::{ALIGNMENT, is_one, is_turned, our_name};
+use crate::tensor_view::{ElementType, TensorView};
+use candle_core::DType;
+use candle_core::quantized::GgmlDType;
+use minigpt_model::config::{Activation, Config};
+use serde_json::{Map, json};
+use std::collections::BTreeMap;
+
+type Result<T> = std::result::Result<T, String>;
+
+/// What a file holds.
+pub struct Contents<'a> {
+    metadata: BTreeMap<String, Value>,
+    /// By llama.cpp's names and in its layouts.
+    tensors: Vec<(String, TensorView<'a>)>,
+}
+
+/// A value of the metadata.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// Yes or no.
+    Bool(bool),
+    /// Text.
+    Str(String),
+    /// Texts.
+    Strs(Vec<String>),
+    /// Whole numbers.
+    Ints(Vec<i64>),
+    /// A list of something else, which no model of ours has a use for.
+    Other,
+}
+
+/// The most dimensions that a tensor has.
+const DIMENSIONS: u32 = 4;
+
+impl<'a> Contents<'a> {
+    /// Reads the structure of a file, and none of its numbers.
+    pub fn read(bytes: &'a [u8]) -> Result<Self> {
+        if !is_one(bytes) {
+            return Err("not a GGUF file".to_owned());
+        }
+        let mut input = Input { bytes, at: 4 };
+        let version = input.u32()?;
+        if !(2..=3).contains(&version) {
+            return Err(format!("a GGUF file of version {version}; versions 2 and 3 are known"));
+        }
+        let (tensors, pairs) = (input.u64()?, input.u64()?);
+        let mut metadata = BTreeMap::new();
+        for _ in 0..input.believe(pairs, 8 + 4 + 1)? {
+            let name = input.text()?;
+            let value = input.value().map_err(|e| format!("{name}: {e}"))?;
+            metadata.insert(name, value);
+        }
+        let infos: Vec<Info> = (0..input.believe(tensors, 8 + 4 + 4 + 8)?)
+            .map(|_| Info::read(&mut input))
+            .collect::<Result<_>>()?;
+        let alignment = match metadata.get("general.alignment") {
+            None => ALIGNMENT,
+            Some(Value::Int(n)) if *n > 0 && n % 8 == 0 && *n <= 1 << 20 => *n as u64,
+            Some(_) => return Err("general.alignment is not a multiple of 8".to_owned()),
+        };
+        let start = (input.at as u64).next_multiple_of(alignment);
+        let numbers = usize::try_from(start).ok().and_then(|start| bytes.get(start..)).unwrap_or(&[]);
+        let tensors = infos.into_iter().map(|info| info.stored(numbers, alignment)).collect::<Result<_>>()?;
+        Ok(Self { metadata, tensors })
+    }
+
+    /// A value of the metadata.
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.metadata.get(name)
+    }
+
+    /// A text of the metadata.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match self.value(name) {
+            Some(Value::Str(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// A token's id of the metadata.
+    pub fn id(&self, name: &str) -> Option<u32> {
+        match self.value(name) {
+            Some(Value::Int(id)) => u32::try_from(*id).ok(),
+            _ => None,
+        }
+    }
+
+    /// The model's configuration, and further keys for its `config.json`.
+    pub fn config(&self) -> Result<(Config, Map<String, serde_json::Value>)> {
+        match self.text("general.architecture") {
+            Some("gpt2") => {}
+            Some(other) => {
+                return Err(format!("a model of the architecture {other:?}; only \"gpt2\" runs here"));
+            }
+            None => return Err("general.architecture is missing".to_owned()),
+        }
+        let size = |name: &str| match self.value(&format!("gpt2.{name}")) {
+            Some(Value::Int(n)) => usize::try_from(*n).map_err(|_| format!("gpt2.{name} is {n}")),
+            _ => Err(format!("gpt2.{name} is missing")),
+        };
+        let tensor =
+            |name: &str| self.tensors.iter().find(|(theirs, _)| theirs == name).map(|(_, stored)| stored);
+        let table = tensor("token_embd.weight").ok_or("token_embd.weight is missing")?;
+        let epsilon = match self.value("gpt2.attention.layer_norm_epsilon") {
+            Some(Value::Float(epsilon)) => *epsilon,
+            _ => Config::default().layer_norm_epsilon,
+        };
+        let n_embd = size("embedding_length")?;
+        let inner = size("feed_forward_length")?;
+        let config = Config {
+            vocab_size: table.shape.first().copied().unwrap_or(0),
+            block_size: size("context_length")?,
+            n_layer: size("block_count")?,
+            n_head: size("attention.head_count")?,
+            n_embd,
+            n_inner: (Some(inner) != n_embd.checked_mul(4)).then_some(inner),
+            activation_function: Activation::GeluNew,
+            // Some writers put the table there twice.
+            tie_word_embeddings: tensor("output.weight").is_none_or(|head| head == table),
+            // The file has the nearest f32, and people write 1e-5.
+            layer_norm_epsilon: (epsilon as f32).to_string().parse().unwrap_or(epsilon),
+            ..Config::default()
+        };
+        let mut extra = Map::new();
+        for (key, name) in [("bos_token_id", "bos"), ("eos_token_id", "eos")] {
+            if let Some(id) = self.id(&format!("tokenizer.ggml.{name}_token_id")) {
+                extra.insert(key.to_owned(), json!(id));
+            }
+        }
+        Ok((config, extra))
+    }
+
+    /// The tensors by our names and in GPT-2's layouts; those that we have no name for keep theirs.
+    pub fn stored(self) -> Vec<(String, TensorView<'a>)> {
+        let ours = |(theirs, stored): (String, TensorView<'a>)| match our_name(&theirs) {
+            Some(ours) if is_turned(&ours, &stored.shape) => (ours, stored.transposed()),
+            Some(ours) => (ours, stored),
+            None => (theirs, stored),
+        };
+        self.tensors.into_iter().map(ours).collect()
+    }
+}
+
+/// A tensor's description.
+struct Info {
+    name: String,
+    /// Rows first, as we write shapes; the file has them the other way round.
+    shape: Vec<usize>,
+    kind: u32,
+    offset: u64,
+}
+
+impl Info {
+    fn read(input: &mut Input) -> Result<Self> {
+        let name = input.text()?;
+        let dimensions = input.u32()?;
+        if dimensions > DIMENSIONS {
+            return Err(format!("{name} has {dimensions} dimensions"));
+        }
+        let size = |_| usize::try_from(input.u64()?).map_err(|_| format!("{name} is too large"));
+        let mut shape: Vec<usize> = (0..dimensions).map(size).collect::<Result<_>>()?;
+        shape.reverse();
+        Ok(Self { name, shape, kind: input.u32()?, offset: input.u64()? })
+    }
+
+    fn stored<'a>(self, numbers: &'a [u8], alignment: u64) -> Result<(String, TensorView<'a>)> {
+        let Self { name, shape, kind, offset } = self;
+        let written =
+            number_type(kind).ok_or_else(|| format!("{name} is of the type {kind}, which is not known"))?;
+        if !offset.is_multiple_of(alignment) {
+            return Err(format!("{name} does not begin at a multiple of {alignment}"));
+        }
+        let beyond = || format!("{name} reaches beyond the file, or its shape does not fit its type");
+        let count = shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size)).ok_or_else(beyond)?;
+        let bytes = written.bytes(count).ok_or_else(beyond)?;
+        let start = usize::try_from(offset).map_err(|_| beyond())?;
+        let data = start.checked_add(bytes).and_then(|end| numbers.get(start..end)).ok_or_else(beyond)?;
+        let stored = TensorView::new(written, shape, data).ok_or_else(beyond)?;
+        Ok((name, stored))
+    }
+}
+
+fn number_type(kind: u32) -> Option<ElementType> {
+    Some(match kind {
+        0 => ElementType::Plain(DType::F32),
+        1 => ElementType::Plain(DType::F16),
+        28 => ElementType::Plain(DType::F64),
+        30 => ElementType::Plain(DType::BF16),
+        2 => ElementType::Blocks(GgmlDType::Q4_0),
+        3 => ElementType::Blocks(GgmlDType::Q4_1),
+        6 => ElementType::Blocks(GgmlDType::Q5_0),
+        7 => ElementType::Blocks(GgmlDType::Q5_1),
+        8 => ElementType::Blocks(GgmlDType::Q8_0),
+        10 => ElementType::Blocks(GgmlDType::Q2K),
+        11 => ElementType::Blocks(GgmlDType::Q3K),
+        12 => ElementType::Blocks(GgmlDType::Q4K),
+        13 => ElementType::Blocks(GgmlDType::Q5K),
+        14 => ElementType::Blocks(GgmlDType::Q6K),
+        _ => return None,
+    })
+}
+
+/// The bytes that are still to be read.
+struct Input<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Input<'a> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8]> {
+        let end = self.at.checked_add(length).filter(|&end| end <= self.bytes.len());
+        let end = end.ok_or("the file ends in the middle")?;
+        let taken = &self.bytes[self.at..end];
+        self.at = end;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        self.take(N)?.try_into().map_err(|_| "the file ends in the middle".to_owned())
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// A count of things that take `least` bytes each, if there can be so many.
+    fn believe(&self, count: u64, least: usize) -> Result<usize> {
+        let left = self.bytes.len() - self.at;
+        let count = usize::try_from(count).ok().filter(|&count| count <= left / least);
+        count.ok_or_else(|| "a count that the file has no room for".to_owned())
+    }
+
+    fn text(&mut self) -> Result<String> {
+        let length = self.u64()?;
+        let length = self.believe(length, 1)?;
+        String::from_utf8(self.take(length)?.to_vec()).map_err(|_| "a text that is not UTF-8".to_owned())
+    }
+
+    fn value(&mut self) -> Result<Value> {
+        match self.u32()? {
+            9 => self.list(),
+            kind => self.one(kind),
+        }
+    }
+
+    fn one(&mut self, kind: u32) -> Result<Value> {
+        Ok(match kind {
+            0 => Value::Int(u8::from_le_bytes(self.array()?).into()),
+            1 => Value::Int(i8::from_le_bytes(self.array()?).into()),
+            2 => Value::Int(u16::from_le_bytes(self.array()?).into()),
+            3 => Value::Int(i16::from_le_bytes(self.array()?).into()),
+            4 => Value::Int(u32::from_le_bytes(self.array()?).into()),
+            5 => Value::Int(i32::from_le_bytes(self.array()?).into()),
+            6 => Value::Float(f32::from_le_bytes(self.array()?).into()),
+            7 => Value::Bool(self.array::<1>()? != [0]),
+            8 => Value::Str(self.text()?),
+            10 => Value::Int(i64::try_from(self.u64()?).map_err(|_| "a number beyond all bounds")?),
+            11 => Value::Int(i64::from_le_bytes(self.array()?)),
+            12 => Value::Float(f64::from_le_bytes(self.array()?)),
+            other => return Err(format!("a value of the type {other}, which is not known")),
+        })
+    }
+
+    fn list(&mut self) -> Result<Value> {
+        let kind = self.u32()?;
+        let width = match kind {
+            0 | 1 | 7 => 1,
+            2 | 3 => 2,
+            4..=6 => 4,
+            8 | 10..=12 => 8,
+            other => return Err(format!("a list of the type {other}, which is not known")),
+        };
+        let count = self.u64()?;
+        let count = self.believe(count, width)?;
+        match kind {
+            8 => Ok(Value::Strs((0..count).map(|_| self.text()).collect::<Result<_>>()?)),
+            4 | 5 => {
+                let int = |_| match self.one(kind)? {
+                    Value::Int(int) => Ok(int),
+                    _ => Err("a list of different things".to_owned()),
+                };
+                Ok(Value::Ints((0..count).map(int).collect::<Result<_>>()?))
+            }
+            _ => {
+                self.take(count * width)?;
+                Ok(Value::Other)
+            }
+        }
+    }
+}

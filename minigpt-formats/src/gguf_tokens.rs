@@ -1,0 +1,130 @@
+//! What llama.cpp wants to know about a model's tokens, and what its files say about them.
+
+use crate::error::{Error, Result};
+use crate::gguf::{Contents, Meta, Value};
+use minigpt_tokenizer::{BpeTokenizer, END_OF_TEXT, SEP, Tokenizer};
+use std::path::Path;
+
+/// The kinds of tokens in a GGUF file.
+const NORMAL: i32 = 1;
+const CONTROL: i32 = 3;
+const USER_DEFINED: i32 = 4;
+const UNUSED: i32 = 5;
+
+/// The metadata of a byte-level BPE, for a model with room for `vocab_size` tokens.
+///
+/// # Errors
+/// A vocabulary of characters: llama.cpp has no such tokenizer.
+pub fn gguf_tokens(tokenizer: &Tokenizer, vocab_size: usize) -> Result<Vec<(String, Meta)>> {
+    let Tokenizer::Bpe(bpe) = tokenizer else {
+        return Err(Error::NotExpressible(
+            "the model's vocabulary is one of characters, which llama.cpp can't tokenize; train it with a BPE"
+                .to_owned(),
+        ));
+    };
+    let mut tokens = bpe.spelt_tokens();
+    let is_special = |token: &String| tokenizer.special_id(token).is_some();
+    let mut kinds: Vec<i32> =
+        tokens.iter().map(|token| if is_special(token) { CONTROL } else { NORMAL }).collect();
+    // A model may have room for more tokens than there are.
+    tokens.extend((tokens.len()..vocab_size).map(|id| format!("[unused{id}]")));
+    kinds.resize(tokens.len(), UNUSED);
+    let end = tokenizer.special_id(END_OF_TEXT).or_else(|| tokenizer.special_id(SEP));
+    let mut metadata = vec![
+        ("tokenizer.ggml.model", Meta::Str("gpt2".to_owned())),
+        ("tokenizer.ggml.pre", Meta::Str("gpt-2".to_owned())),
+        ("tokenizer.ggml.tokens", Meta::Strs(tokens)),
+        ("tokenizer.ggml.token_type", Meta::I32s(kinds)),
+        ("tokenizer.ggml.merges", Meta::Strs(bpe.spelt_merges())),
+        ("tokenizer.ggml.add_bos_token", Meta::Bool(false)),
+    ];
+    if let Some(end) = end {
+        let ids =
+            ["tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id", "tokenizer.ggml.unknown_token_id"];
+        metadata.extend(ids.map(|name| (name, Meta::U32(end))));
+    }
+    Ok(metadata.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// The tokenizer in a GGUF file, if there is one; `path` is for messages.
+///
+/// # Errors
+/// It is not GPT-2's kind of BPE, or the file contradicts itself.
+pub fn gguf_tokenizer(bytes: &[u8], path: &Path) -> Result<Option<Tokenizer>> {
+    let contents = Contents::read(bytes).map_err(|message| Error::bad(path, message))?;
+    let Some(kind) = contents.text("tokenizer.ggml.model") else { return Ok(None) };
+    let pieces = contents.text("tokenizer.ggml.pre").unwrap_or("gpt-2");
+    if kind != "gpt2" || pieces != "gpt-2" {
+        return Err(Error::bad(
+            path,
+            format!(
+                "its tokenizer is {kind:?} with text cut as {pieces:?}; only GPT-2's BPE is known here. Name another \
+                 tokenizer, or use token ids"
+            ),
+        ));
+    }
+    let texts = |name: &str| match contents.value(name) {
+        Some(Value::Strs(texts)) => Ok(&texts[..]),
+        _ => Err(Error::bad(path, format!("{name} is missing"))),
+    };
+    let (tokens, merges) = (texts("tokenizer.ggml.tokens")?, texts("tokenizer.ggml.merges")?);
+    let kind = |id: usize| match contents.value("tokenizer.ggml.token_type") {
+        Some(Value::Ints(kinds)) => kinds.get(id).copied().unwrap_or(NORMAL.into()),
+        _ => NORMAL.into(),
+    };
+    // Room that the model has for more tokens is not a part of the tokenizer.
+    let used = (0..tokens.len()).rev().find(|&id| kind(id) != i64::from(UNUSED)).map_or(0, |last| last + 1);
+    let is_special = |id: &usize| kind(*id) == i64::from(CONTROL) || kind(*id) == i64::from(USER_DEFINED);
+    let specials: Vec<String> = (0..used).filter(is_special).map(|id| tokens[id].clone()).collect();
+    Ok(Some(Tokenizer::Bpe(BpeTokenizer::from_spelt(path, &tokens[..used], merges, &specials)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gguf;
+    use minigpt_model::{Config, Device, Gpt};
+
+    /// A file with these tokens, for a model with room for `vocab_size`.
+    fn file(metadata: Vec<(String, Meta)>, vocab_size: usize) -> Vec<u8> {
+        let config =
+            Config { vocab_size, block_size: 4, n_layer: 1, n_head: 1, n_embd: 8, ..Config::default() };
+        let gpt = Gpt::new(config, 1, &Device::Cpu).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.gguf");
+        gguf::save(gpt.source(), metadata, gguf::Dtype::F32, &path, &mut |_, _| {}).unwrap();
+        std::fs::read(path).unwrap()
+    }
+
+    #[test]
+    fn tokens_come_back_as_they_were() {
+        let gpt2 = Tokenizer::gpt2();
+        let bytes = file(gguf_tokens(&gpt2, 50_304).unwrap(), 50_304);
+        let read = gguf_tokenizer(&bytes, Path::new("x")).unwrap().unwrap();
+        assert_eq!(read.vocab_size(), 50_257);
+        let text = "Hello, 世界! <|endoftext|> it's   fine\n";
+        assert_eq!(read.encode(text).unwrap(), gpt2.encode(text).unwrap());
+        assert_eq!(read.encode_with_special(text).unwrap(), gpt2.encode_with_special(text).unwrap());
+    }
+
+    #[test]
+    fn tokenizers_that_are_not_ours_are_refused_and_none_is_none() {
+        let with = |name: &str, value: &str| {
+            let mut metadata = gguf_tokens(&Tokenizer::gpt2(), 50_257).unwrap();
+            metadata.retain(|(key, _)| key != name);
+            metadata.push((name.to_owned(), Meta::Str(value.to_owned())));
+            gguf_tokenizer(&file(metadata, 50_257), Path::new("x")).unwrap_err().to_string()
+        };
+        assert!(with("tokenizer.ggml.model", "llama").contains("\"llama\""));
+        assert!(with("tokenizer.ggml.pre", "qwen2").contains("\"qwen2\""));
+        assert!(with("tokenizer.ggml.merges", "x").contains("merges is missing"));
+        assert!(gguf_tokenizer(&file(Vec::new(), 9), Path::new("x")).unwrap().is_none());
+        let twice = vec![
+            ("tokenizer.ggml.model".to_owned(), Meta::Str("gpt2".to_owned())),
+            ("tokenizer.ggml.tokens".to_owned(), Meta::Strs(vec!["a".to_owned(), "a".to_owned()])),
+            ("tokenizer.ggml.merges".to_owned(), Meta::Strs(Vec::new())),
+        ];
+        let error = gguf_tokenizer(&file(twice, 9), Path::new("x")).unwrap_err().to_string();
+        assert!(error.contains("comes twice"), "{error}");
+    }
+}

@@ -1,0 +1,8 @@
+//! Models in files: what is written is read again, what others wrote too, and what is malformed or hostile is refused.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod files;
+mod folder;
+mod gguf;
+#[path = "../../../minigpt-model/tests/it/support.rs"]
+mod support;

@@ -1,0 +1,275 @@
+//! The product of a layer with its weight and, if it has one, its bias: `x · W + b`.
+
+use super::matrix::{Matrix, add_product, new_product};
+use super::small_batch::{FEW, times, times_turned};
+use super::tape::{apply2, apply3, contiguous};
+use super::{floats, fused, gradient_buffers, simd, with_floats};
+use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor};
+
+/// How a weight is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WeightLayout {
+    /// (in, out), as GPT-2 stores its layers.
+    InOut,
+    /// (out, in), as a table of tokens is stored that serves as the output head.
+    OutIn,
+}
+
+/// `x · W + b`, fused on the CPU.
+///
+/// # Shapes
+/// - `x`: (rows, in); `weight`: (in, out) or (out, in); `bias`: (out)
+/// - output: (rows, out)
+pub fn linear(x: &Tensor, weight: &Tensor, layout: WeightLayout, bias: Option<&Tensor>) -> Result<Tensor> {
+    if !(fused(x) && fused(weight)) {
+        return linear_composed(x, weight, layout, bias);
+    }
+    let (x, weight) = (contiguous(x)?, contiguous(weight)?);
+    match bias {
+        Some(bias) => apply3(&x, &weight, bias, Linear { layout }),
+        None => apply2(&x, &weight, Linear { layout }),
+    }
+}
+
+/// The definition of [`linear`].
+pub fn linear_composed(
+    x: &Tensor,
+    weight: &Tensor,
+    layout: WeightLayout,
+    bias: Option<&Tensor>,
+) -> Result<Tensor> {
+    let y = match layout {
+        WeightLayout::InOut => x.matmul(weight)?,
+        WeightLayout::OutIn => x.matmul(&weight.t()?)?,
+    };
+    match bias {
+        Some(bias) => y.broadcast_add(bias),
+        None => Ok(y),
+    }
+}
+
+struct Linear {
+    layout: WeightLayout,
+}
+
+/// The weight as (in, out), whichever way it is stored.
+fn in_out(layout: WeightLayout, weight: &[f32], (first, second): (usize, usize)) -> Matrix<'_> {
+    let weight = Matrix::new(weight, first, second, second);
+    if layout == WeightLayout::InOut { weight } else { weight.t() }
+}
+
+/// The product and how wide it is, from the rows of `x` and a weight with its shape.
+pub(super) fn forward(
+    layout: WeightLayout,
+    x: &[f32],
+    (rows, width): (usize, usize),
+    (weight, shape): (&[f32], (usize, usize)),
+    bias: Option<&[f32]>,
+) -> Result<(Vec<f32>, usize)> {
+    let weight = in_out(layout, weight, shape);
+    if weight.rows != width {
+        candle_core::bail!("a layer for rows of {} got rows of {width}", weight.rows);
+    }
+    let y = match (1..=FEW).contains(&rows) && width > 0 {
+        true => few_rows(layout, x, width, weight, bias),
+        false => new_product(Matrix::new(x, rows, width, width), weight, bias),
+    };
+    Ok((y, weight.columns))
+}
+
+fn few_rows(layout: WeightLayout, x: &[f32], width: usize, weight: Matrix, bias: Option<&[f32]>) -> Vec<f32> {
+    let mut y = match layout {
+        WeightLayout::InOut => times(x, width, weight.data, weight.columns),
+        WeightLayout::OutIn => times_turned(x, width, weight.data, weight.columns),
+    };
+    if let Some(bias) = bias {
+        simd::vectorized(|| {
+            for row in y.chunks_mut(bias.len().max(1)) {
+                row.iter_mut().zip(bias).for_each(|(y, b)| *y += b);
+            }
+        });
+    }
+    y
+}
+
+impl Linear {
+    fn forward(
+        &self,
+        (x, x_layout): (&CpuStorage, &Layout),
+        (weight, weight_layout): (&CpuStorage, &Layout),
+        bias: Option<&[f32]>,
+    ) -> Result<(CpuStorage, Shape)> {
+        let (rows, width) = x_layout.shape().dims2()?;
+        let weight = (floats(weight, weight_layout)?, weight_layout.shape().dims2()?);
+        let (y, out) = forward(self.layout, floats(x, x_layout)?, (rows, width), weight, bias)?;
+        Ok((CpuStorage::F32(y), Shape::from((rows, out))))
+    }
+
+    /// dx = dy · Wᵀ, and dW = xᵀ · dy in the shape in which W is stored, unless somebody collects it.
+    fn backward(&self, x: &Tensor, weight: &Tensor, dy: &Tensor) -> Result<(Tensor, Option<Tensor>)> {
+        let (rows, width) = x.dims2()?;
+        let (shape, out) = (weight.dims2()?, dy.dim(1)?);
+        let (dx, dw) = with_floats([x, weight, dy], |[x, w, dy]| {
+            let (x, dy) = (Matrix::new(x, rows, width, width), Matrix::new(dy, rows, out, out));
+            let (left, right) = match self.layout {
+                WeightLayout::InOut => (x.t(), dy),
+                WeightLayout::OutIn => (dy.t(), x),
+            };
+            let dx = new_product(dy, in_out(self.layout, w, shape).t(), None);
+            if !gradient_buffers::is_open(weight) {
+                return Ok((dx, Some(new_product(left, right, None))));
+            }
+            gradient_buffers::pour(weight, |before| match before {
+                None => new_product(left, right, None),
+                Some(mut sum) => {
+                    add_product(&mut sum, left, right);
+                    sum
+                }
+            });
+            Ok((dx, None))
+        })?;
+        let dw = dw.map(|dw| Tensor::from_vec(dw, shape, x.device())).transpose()?;
+        Ok((Tensor::from_vec(dx, (rows, width), x.device())?, dw))
+    }
+}
+
+impl CustomOp3 for Linear {
+    fn name(&self) -> &'static str {
+        "linear"
+    }
+
+    fn cpu_fwd(
+        &self,
+        x: &CpuStorage,
+        x_layout: &Layout,
+        weight: &CpuStorage,
+        weight_layout: &Layout,
+        bias: &CpuStorage,
+        bias_layout: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        self.forward((x, x_layout), (weight, weight_layout), Some(floats(bias, bias_layout)?))
+    }
+
+    fn bwd(
+        &self,
+        x: &Tensor,
+        weight: &Tensor,
+        bias: &Tensor,
+        _y: &Tensor,
+        dy: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
+        let (dx, dw) = self.backward(x, weight, dy)?;
+        let db = with_floats([dy], |[dy]| Ok(column_sums(dy, bias.elem_count())))?;
+        Ok((Some(dx), dw, Some(Tensor::from_vec(db, bias.shape(), x.device())?)))
+    }
+}
+
+impl CustomOp2 for Linear {
+    fn name(&self) -> &'static str {
+        "linear"
+    }
+
+    fn cpu_fwd(
+        &self,
+        x: &CpuStorage,
+        x_layout: &Layout,
+        weight: &CpuStorage,
+        weight_layout: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        self.forward((x, x_layout), (weight, weight_layout), None)
+    }
+
+    fn bwd(
+        &self,
+        x: &Tensor,
+        weight: &Tensor,
+        _y: &Tensor,
+        dy: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
+        let (dx, dw) = self.backward(x, weight, dy)?;
+        Ok((Some(dx), dw))
+    }
+}
+
+fn column_sums(x: &[f32], columns: usize) -> Vec<f32> {
+    let mut sums = vec![0f32; columns];
+    simd::vectorized(|| {
+        for row in x.chunks(columns.max(1)) {
+            sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
+        }
+    });
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{assert_gradients, assert_same, random};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn inputs(rows: usize, width: usize, out: usize, layout: WeightLayout, seed: u64) -> [Tensor; 3] {
+        let weight = if layout == WeightLayout::InOut { [width, out] } else { [out, width] };
+        [random(&[rows, width], seed), random(&weight, seed ^ 1), random(&[out], seed ^ 2)]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn fused_equals_composed(
+            rows in 1usize..40, width in 1usize..50, out in 1usize..70, out_in: bool, bias: bool, seed: u64
+        ) {
+            let layout = if out_in { WeightLayout::OutIn } else { WeightLayout::InOut };
+            let inputs = inputs(rows, width, out, layout, seed);
+            assert_same(
+                &inputs[..if bias { 3 } else { 2 }],
+                |t| linear(&t[0], &t[1], layout, t.get(2)),
+                |t| linear_composed(&t[0], &t[1], layout, t.get(2)),
+                1e-4,
+            );
+        }
+    }
+
+    #[test]
+    fn products_large_enough_for_several_threads_equal_composed() {
+        for layout in [WeightLayout::InOut, WeightLayout::OutIn] {
+            assert_same(
+                &inputs(130, 140, 150, layout, 3),
+                |t| linear(&t[0], &t[1], layout, t.get(2)),
+                |t| linear_composed(&t[0], &t[1], layout, t.get(2)),
+                1e-4,
+            );
+        }
+    }
+
+    #[test]
+    fn gradients_equal_finite_differences() {
+        for layout in [WeightLayout::InOut, WeightLayout::OutIn] {
+            assert_gradients(&inputs(5, 7, 6, layout, 3), |t| linear(&t[0], &t[1], layout, t.get(2)));
+        }
+    }
+
+    #[test]
+    fn collected_gradients_are_those_of_candle() {
+        for layout in [WeightLayout::InOut, WeightLayout::OutIn] {
+            let [x, weight, _] = inputs(5, 7, 6, layout, 3);
+            let weight = candle_core::Var::from_tensor(&weight).unwrap();
+            // Used twice, so that the second gradient is added to the first.
+            let y = |x: &Tensor| linear(x, &weight, layout, None).unwrap().sqr().unwrap().sum_all().unwrap();
+            let loss = (y(&x) + y(&(&x * 2.0).unwrap())).unwrap();
+            let want = loss.backward().unwrap().remove(&weight).unwrap();
+            let (store, mut buffers) = gradient_buffers::collect(|| loss.backward().unwrap());
+            let got = buffers.remove(&weight).unwrap();
+            assert!(store.get(&weight).is_none() && buffers.remove(&weight).is_none());
+            for (got, want) in got.iter().zip(want.flatten_all().unwrap().to_vec1::<f32>().unwrap()) {
+                assert!((got - want).abs() <= 1e-4 * (1.0 + want.abs()));
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_the_wrong_width_are_refused() {
+        let [x, weight, _] = inputs(2, 3, 4, WeightLayout::InOut, 1);
+        assert!(linear(&x, &weight.t().unwrap(), WeightLayout::InOut, None).is_err());
+    }
+}

@@ -1,0 +1,178 @@
+//! A matrix of f32 in the file that it came in. The first passes read it there, so that a model answers at once; a matrix
+//! that is used again and again is copied into memory of its own, where large pages make reading faster.
+#![expect(unsafe_code, reason = "bytes that are read as numbers")]
+
+use super::linear::{WeightLayout, forward};
+use super::{chunks, with_floats};
+use candle_core::{Device, Result, Tensor};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Passes that read a matrix in its file before it is copied.
+const PASSES_IN_FILE: usize = 3;
+
+/// Bytes that stay where they are for as long as somebody reads them: a mapped file.
+pub trait SharedBytes: Send + Sync {
+    /// All of them, always at the same place.
+    fn bytes(&self) -> &[u8];
+
+    /// These are not needed any more.
+    fn release(&self, _range: Range<usize>) {}
+}
+
+/// A matrix (rows, columns) inside shared bytes. Cloning is cheap.
+#[derive(Clone)]
+pub struct MappedMatrix {
+    file: Arc<dyn SharedBytes>,
+    bytes: Range<usize>,
+    shape: (usize, usize),
+    copy: Arc<Copied>,
+}
+
+/// The copy of a matrix that is used often.
+#[derive(Default)]
+struct Copied {
+    uses: AtomicUsize,
+    numbers: OnceLock<Vec<f32>>,
+}
+
+impl MappedMatrix {
+    /// The matrix in a range of bytes; none if the range has another size than the shape asks for, or lies in a way that
+    /// this CPU can't read f32 from.
+    pub fn new(file: Arc<dyn SharedBytes>, bytes: Range<usize>, shape: (usize, usize)) -> Option<Self> {
+        let part = file.bytes().get(bytes.clone())?;
+        let size = shape.0.checked_mul(shape.1)?.checked_mul(size_of::<f32>())?;
+        let readable = part.as_ptr().cast::<f32>().is_aligned() && cfg!(target_endian = "little");
+        (part.len() == size && readable).then(|| Self { file, bytes, shape, copy: Arc::default() })
+    }
+
+    /// Its numbers, row by row: the copy where there is one, otherwise the file's.
+    fn numbers(&self) -> &[f32] {
+        self.copy.numbers.get().map_or_else(|| self.in_file(), Vec::as_slice)
+    }
+
+    /// Its numbers for one more pass; this is what counts the passes.
+    fn numbers_for_a_pass(&self) -> &[f32] {
+        let Copied { uses, numbers } = &*self.copy;
+        if numbers.get().is_none() && uses.fetch_add(1, Ordering::Relaxed) >= PASSES_IN_FILE {
+            numbers.get_or_init(|| {
+                let there = self.in_file();
+                chunks::collect(there.len(), |range| there[range].iter().copied())
+            });
+            self.file.release(self.bytes.clone());
+        }
+        self.numbers()
+    }
+
+    fn in_file(&self) -> &[f32] {
+        let bytes = &self.file.bytes()[self.bytes.clone()];
+        // SAFETY: `new` made sure that they are aligned and whole; any bits are a number.
+        unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<f32>()) }
+    }
+
+    /// A copy.
+    pub fn plain(&self) -> Result<Tensor> {
+        Tensor::from_slice(self.numbers(), self.shape, &Device::Cpu)
+    }
+
+    /// Some of its rows.
+    ///
+    /// # Shapes
+    /// - output: (`rows.len()`, columns)
+    pub fn rows(&self, rows: &[u32]) -> Result<Tensor> {
+        let (count, width) = self.shape;
+        let mut all = Vec::with_capacity(rows.len() * width);
+        for &row in rows {
+            if row as usize >= count {
+                candle_core::bail!("row {row} of a matrix that has {count}");
+            }
+            all.extend_from_slice(&self.numbers()[row as usize * width..][..width]);
+        }
+        Tensor::from_vec(all, (rows.len(), width), &Device::Cpu)
+    }
+}
+
+impl std::fmt::Debug for MappedMatrix {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "MappedMatrix({} × {})", self.shape.0, self.shape.1)
+    }
+}
+
+/// `x · W + b`: the same as [`linear`](super::linear()) of a copy.
+///
+/// # Shapes
+/// - `x`: (rows, in); `weight`: (in, out) or (out, in); `bias`: (out)
+/// - output: (rows, out)
+pub fn mapped_linear(
+    x: &Tensor,
+    weight: &MappedMatrix,
+    layout: WeightLayout,
+    bias: Option<&Tensor>,
+) -> Result<Tensor> {
+    let (rows, width) = x.dims2()?;
+    let weight = (weight.numbers_for_a_pass(), weight.shape);
+    let (y, out) = match bias {
+        Some(bias) => {
+            with_floats([x, bias], |[x, bias]| forward(layout, x, (rows, width), weight, Some(bias)))?
+        }
+        None => with_floats([x], |[x]| forward(layout, x, (rows, width), weight, None))?,
+    };
+    Tensor::from_vec(y, (rows, out), x.device())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::linear;
+    use super::super::testing::random;
+    use super::*;
+
+    /// Numbers with a few bytes in front of them, as a file has them behind its header.
+    struct Bytes(Vec<f32>);
+
+    impl SharedBytes for Bytes {
+        fn bytes(&self) -> &[u8] {
+            // SAFETY: any f32 is four bytes.
+            unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), 4 * self.0.len()) }
+        }
+    }
+
+    fn file(front: usize, numbers: &[f32]) -> Arc<dyn SharedBytes> {
+        Arc::new(Bytes([&vec![1.0; front], numbers].concat()))
+    }
+
+    #[test]
+    fn a_mapped_matrix_is_the_same_as_its_copy() {
+        let (x, bias) = (random(&[20, 12], 1), random(&[10], 2));
+        for (shape, layout) in [((12, 10), WeightLayout::InOut), ((10, 12), WeightLayout::OutIn)] {
+            let weight = random(&[shape.0, shape.1], 3);
+            let file = file(2, &weight.flatten_all().unwrap().to_vec1::<f32>().unwrap());
+            let mapped = MappedMatrix::new(file, 8..8 + 480, shape).unwrap();
+            let rows = |x: &Tensor| x.to_vec2::<f32>().unwrap();
+            assert_eq!(rows(&mapped.plain().unwrap()), rows(&weight));
+            let ids = Tensor::new(&[3u32, 0], x.device()).unwrap();
+            assert_eq!(rows(&mapped.rows(&[3, 0]).unwrap()), rows(&weight.index_select(&ids, 0).unwrap()));
+            assert!(mapped.rows(&[shape.0 as u32]).is_err());
+            // In the file, and copied.
+            for pass in 0..2 * PASSES_IN_FILE {
+                let bias = (pass % 2 == 0).then_some(&bias);
+                let x = x.narrow(0, 0, 1 + 19 * (pass % 2)).unwrap();
+                let want = linear(&x, &weight, layout, bias).unwrap();
+                assert_eq!(rows(&mapped_linear(&x, &mapped, layout, bias).unwrap()), rows(&want));
+                assert_eq!(mapped.copy.numbers.get().is_some(), pass >= PASSES_IN_FILE);
+            }
+            assert_eq!(rows(&mapped.plain().unwrap()), rows(&weight));
+            assert!(mapped_linear(&random(&[2, 11], 1), &mapped, layout, None).is_err());
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_the_matrix_are_refused() {
+        let file = file(1, &[0.0; 6]);
+        assert!(MappedMatrix::new(Arc::clone(&file), 2..26, (2, 3)).is_none(), "not aligned");
+        assert!(MappedMatrix::new(Arc::clone(&file), 4..24, (2, 3)).is_none(), "too few");
+        assert!(MappedMatrix::new(Arc::clone(&file), 8..32, (2, 3)).is_none(), "beyond the end");
+        assert!(MappedMatrix::new(Arc::clone(&file), 0..24, (usize::MAX, 3)).is_none());
+        assert!(MappedMatrix::new(file, 0..24, (2, 3)).is_some());
+    }
+}

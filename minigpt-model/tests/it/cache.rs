@@ -1,0 +1,169 @@
+//! The cache: however the tokens are fed, the logits are the same.
+
+use candle_core::{Device, Tensor};
+use minigpt_model::{Config, Error, Gpt, NormPosition, Pass, PositionEmbedding, Trace};
+use proptest::prelude::*;
+
+const BLOCK_SIZE: usize = 40;
+
+/// Models that treat positions and norms in every way.
+fn models() -> Vec<Gpt> {
+    let base = Config {
+        vocab_size: 29,
+        block_size: BLOCK_SIZE,
+        n_layer: 2,
+        n_head: 2,
+        n_embd: 12,
+        initializer_range: 0.2,
+        ..Config::default()
+    };
+    let variants = [
+        base.clone(),
+        Config { position_embedding: PositionEmbedding::Rope, ..base.clone() }.with_bias(false),
+        Config {
+            position_embedding: PositionEmbedding::Sinusoidal,
+            norm_position: NormPosition::Post,
+            scale_embeddings: true,
+            ..base
+        },
+    ];
+    variants.into_iter().map(|config| Gpt::new(config, 1, &Device::Cpu).unwrap()).collect()
+}
+
+fn tokens(n: usize, seed: u32) -> Vec<u32> {
+    (0..n as u32).map(|i| (i * 7 + seed * 11 + i * i) % 29).collect()
+}
+
+fn assert_close(got: &Tensor, want: &Tensor) {
+    let [got, want] = [got, want].map(|x| x.flatten_all().unwrap().to_vec1::<f32>().unwrap());
+    assert_eq!(got.len(), want.len());
+    let scale = want.iter().fold(0f32, |m, x| m.max(x.abs()));
+    for (got, want) in got.iter().zip(&want) {
+        assert!((got - want).abs() <= 2e-5 * scale, "{got} is not {want}");
+    }
+}
+
+/// The uncached logits behind the last token.
+fn uncached(gpt: &Gpt, tokens: &[u32]) -> Tensor {
+    let logits = gpt.logits(&gpt.ids(&[tokens]).unwrap()).unwrap();
+    logits.get(0).unwrap().get(tokens.len() - 1).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn any_chunking_equals_one_pass(n in 1usize..=BLOCK_SIZE, cuts in prop::collection::vec(1usize..9, 1..40), seed in 0u32..99) {
+        let tokens = tokens(n, seed);
+        for gpt in models() {
+            let mut cache = gpt.cache(1).unwrap();
+            let (mut at, mut cuts) = (0, cuts.iter().cycle());
+            while at < n {
+                let end = (at + cuts.next().unwrap()).min(n);
+                let logits = gpt.next_logits(&[&tokens[at..end]], &mut cache).unwrap();
+                assert_close(&logits, &uncached(&gpt, &tokens[..end]).unsqueeze(0).unwrap());
+                at = end;
+            }
+        }
+    }
+
+    #[test]
+    fn a_batch_of_unequal_rows_equals_one_by_one(lengths in prop::collection::vec(1usize..=18, 2..5), seed in 0u32..99) {
+        for gpt in models() {
+            let mut cache = gpt.cache(lengths.len()).unwrap();
+            let mut rows: Vec<Vec<u32>> = lengths.iter().enumerate().map(|(i, &n)| tokens(n, seed + i as u32)).collect();
+            let mut new = rows.clone();
+            for step in 0..3 {
+                let logits = gpt.next_logits(&new, &mut cache).unwrap();
+                for (i, row) in rows.iter().enumerate() {
+                    assert_close(&logits.get(i).unwrap(), &uncached(&gpt, row));
+                }
+                // Then one, two and three tokens more in the rows.
+                new = (0..rows.len()).map(|i| tokens(1 + (i + step) % 3, 50 + seed + i as u32)).collect();
+                rows.iter_mut().zip(&new).for_each(|(row, new)| row.extend(new));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_may_pause_and_go_back() {
+    for gpt in models() {
+        let mut cache = gpt.cache(2).unwrap();
+        gpt.next_logits(&[tokens(5, 1), tokens(9, 2)], &mut cache).unwrap();
+        // Row 1 reads nothing, row 0 three tokens.
+        let ids = gpt.ids(&[[1, 2, 3], [0, 0, 0]]).unwrap();
+        gpt.hidden_cached(&ids, &[3, 0], &mut cache).unwrap();
+        assert_eq!(cache.lengths(), [8, 9]);
+        // Row 0 forgets its last two tokens.
+        cache.truncate(0, 6);
+        let logits = gpt.next_logits(&[[4], [5]], &mut cache).unwrap();
+        let want = [[&tokens(5, 1)[..], &[1, 4]].concat(), [&tokens(9, 2)[..], &[5]].concat()];
+        for (i, want) in want.iter().enumerate() {
+            assert_close(&logits.get(i).unwrap(), &uncached(&gpt, want));
+        }
+    }
+}
+
+#[test]
+fn rows_can_be_copied_reordered_and_left_out() {
+    // More rows than before, as many, fewer.
+    for order in [vec![0, 0, 2, 1, 1], vec![2, 0, 0], vec![0, 1, 2], vec![2]] {
+        for gpt in models() {
+            let rows = [tokens(5, 1), tokens(9, 2), tokens(1, 3)];
+            let mut cache = gpt.cache(rows.len()).unwrap();
+            gpt.next_logits(&rows, &mut cache).unwrap();
+            cache.select_rows(&order).unwrap();
+            // Copies of a row go on in different ways.
+            let new: Vec<Vec<u32>> = (0..order.len()).map(|i| tokens(1 + i % 2, 40 + i as u32)).collect();
+            let logits = gpt.next_logits(&new, &mut cache).unwrap();
+            assert_eq!(logits.dims(), [order.len(), 29]);
+            for (i, &row) in order.iter().enumerate() {
+                assert_close(
+                    &logits.get(i).unwrap(),
+                    &uncached(&gpt, &[&rows[row][..], &new[i][..]].concat()),
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_context_is_an_error_not_a_panic() {
+    let gpt = &models()[0];
+    let mut cache = gpt.cache(1).unwrap();
+    gpt.next_logits(&[tokens(BLOCK_SIZE, 1)], &mut cache).unwrap();
+    let error = gpt.next_logits(&[[1u32]], &mut cache).unwrap_err();
+    assert_eq!(error.to_string(), "row 0 has 40 tokens; 1 more do not fit a context of 40");
+    assert!(matches!(gpt.logits(&gpt.ids(&[tokens(41, 1)]).unwrap()), Err(Error::Ids(_))));
+}
+
+#[test]
+fn ids_that_do_not_exist_are_named() {
+    let gpt = &models()[0];
+    let refused = |rows: &[Vec<u32>]| gpt.logits(&gpt.ids(rows).unwrap()).unwrap_err().to_string();
+    assert_eq!(refused(&[vec![1, 29]]), "id 29 at position 1 is outside of the vocabulary of 29 tokens");
+    assert!(refused(&[vec![1, 2], vec![u32::MAX, 0]]).contains("position 0 of row 1"));
+    assert_eq!(refused(&[vec![]]), "there is no token to read");
+    assert!(gpt.ids(&[vec![1], vec![]]).is_err());
+}
+
+#[test]
+fn a_trace_sees_attention_and_hidden_states_and_changes_nothing() {
+    for gpt in models() {
+        let ids = gpt.ids(&[tokens(7, 1), tokens(7, 2)]).unwrap();
+        let mut trace = Trace::all();
+        let hidden = gpt.hidden(&ids, Pass { trace: Some(&mut trace), ..Pass::default() }).unwrap();
+        assert_close(&hidden, &gpt.hidden(&ids, Pass::default()).unwrap());
+        let (attention, states) = (trace.attention.unwrap(), trace.hidden.unwrap());
+        assert_eq!((attention.len(), states.len()), (2, 3));
+        assert_eq!(attention[0].dims(), [2, 2, 7, 7]);
+        assert_eq!(states[0].dims(), [2, 7, 12]);
+        // Each token shares all of its attention among itself and those before it.
+        let weights = attention[1].get(0).unwrap().get(1).unwrap().to_vec2::<f32>().unwrap();
+        for (i, row) in weights.iter().enumerate() {
+            assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-5);
+            assert!(row[i + 1..].iter().all(|&w| w == 0.0));
+        }
+    }
+}

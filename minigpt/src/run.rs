@@ -1,0 +1,147 @@
+//! A training run from its configuration: the data opened and split, the model made or loaded, the folder taken.
+
+use crate::error::{Error, Result};
+use crate::machine;
+use crate::run_config::RunConfig;
+use minigpt_data::{BadLines, Corpus, CorpusOptions, CorpusParts, Padding, QaOptions, TokenizerChoice};
+use minigpt_formats::{OnDisk, folder};
+use minigpt_model::plan::Plan;
+use minigpt_model::{Config, Device, Gpt};
+use minigpt_tokenizer::Tokenizer;
+use minigpt_train::{RunFolder, Trainer, TrainingData, checkpoint};
+use std::path::Path;
+
+/// Where a run happens, and what it begins with.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The run's folder.
+    pub out: &'a Path,
+    /// Whether to go on with the run in it.
+    pub resume: bool,
+    /// A model to start from.
+    pub from: Option<&'a Path>,
+}
+
+/// A run that is ready for its first step, or its next.
+pub struct Run {
+    /// What trains.
+    pub trainer: Trainer,
+    /// The configuration as it was resolved.
+    pub config: RunConfig,
+    /// What made the ids.
+    pub tokenizer: Option<Tokenizer>,
+    /// Lines of the data that could not be used.
+    pub bad_lines: BadLines,
+}
+
+impl Run {
+    /// Opens all that a run needs: its data, its folder, its model or its checkpoint. `changes` are the settings that
+    /// were asked for one by one (`model.n_layer=2`): a model that is there already must agree with them.
+    pub fn start(mut config: RunConfig, changes: &[String], place: Place, device: &Device) -> Result<Self> {
+        let Place { out, resume, from } = place;
+        let last = out.join("last");
+        if resume && !checkpoint::exists(&last) {
+            return Err(Error::NoRun(out.to_owned()));
+        }
+        let base = if resume { Some(last.as_path()) } else { from };
+        let tokenizer = match base {
+            Some(base) => OnDisk::open(base)?.own_tokenizer()?,
+            None => None,
+        };
+        let block_size = match base {
+            Some(base) => folder::load_config(base)?.block_size,
+            None => config.model.block_size,
+        };
+        let (data, bad_lines) = open_data(&config, tokenizer, block_size)?;
+        config.model = shape(&config, &data, base, changes)?;
+        check_memory(&config)?;
+        let run = RunFolder::open(out)?;
+        let tokenizer = data.tokenizer.clone();
+        minigpt_files::write_file(&run.join("config.toml"), config.to_toml()?.as_bytes())?;
+        let trainer = match resume {
+            true => Trainer::resume(data, config.train.clone(), run, device)?,
+            false => Trainer::new(model(&config, from, device)?, data, config.train.clone(), run)?,
+        };
+        Ok(Self { trainer, config, tokenizer, bad_lines })
+    }
+}
+
+/// Opens the data of a configuration; a model that is trained further brings its tokenizer.
+fn open_data(
+    config: &RunConfig,
+    tokenizer: Option<Tokenizer>,
+    block_size: usize,
+) -> Result<(TrainingData, BadLines)> {
+    let data = &config.data;
+    if !(0.0..1.0).contains(&data.val_fraction) {
+        let fraction = data.val_fraction;
+        let message = format!("data.val_fraction is {fraction}; it must be at least 0 and less than 1");
+        return Err(Error::Setting(message));
+    }
+    let choice = match (tokenizer, &data.tokenizer) {
+        (Some(tokenizer), _) => Some(TokenizerChoice::Ready(tokenizer)),
+        (None, Some(name)) => Some(name.parse().unwrap_or(TokenizerChoice::Char)),
+        (None, None) => None,
+    };
+    let options = CorpusOptions {
+        kind: data.kind,
+        tokenizer: choice,
+        val_fraction: data.val_fraction,
+        seed: config.train.seed,
+        limit: data.limit,
+        qa: QaOptions {
+            // One token of a sequence is only a target, so a context of T holds T + 1 of them.
+            max_length: data.max_length.min(block_size + 1),
+            loss_on: data.loss_on,
+            padding: Padding::Longest,
+        },
+    };
+    let corpus = Corpus::open(Path::new(&data.path), &options)?;
+    let bad_lines = match &corpus.parts {
+        CorpusParts::Qa { bad, .. } => bad.clone(),
+        CorpusParts::Text { .. } => BadLines::default(),
+    };
+    let model = Config { block_size, ..config.model.clone() };
+    Ok((TrainingData::new(corpus, &model, &config.train, data.order)?, bad_lines))
+}
+
+/// The model's shape: the base's where there is one, otherwise the configuration's with the data's vocabulary.
+fn shape(config: &RunConfig, data: &TrainingData, base: Option<&Path>, changes: &[String]) -> Result<Config> {
+    let tokens = data.tokenizer.as_ref().map(Tokenizer::vocab_size);
+    let Some(base) = base else {
+        let vocab_size = tokens.unwrap_or(config.model.vocab_size);
+        let model = Config { vocab_size, ..config.model.clone() };
+        model.validate()?;
+        return Ok(model);
+    };
+    let model = folder::load_config(base)?;
+    let as_json = |config| serde_json::to_value(config).unwrap_or_default();
+    let (then, now) = (as_json(&model), as_json(&config.model));
+    let named = changes.iter().filter_map(|change| change.split_once('=')?.0.trim().strip_prefix("model."));
+    for key in named.filter(|key| then.get(key) != now.get(key)) {
+        let (then, now) = (&then[key], &now[key]);
+        let message = format!("model.{key} is {now}, but the model in {} has {then}", base.display());
+        return Err(Error::Setting(message));
+    }
+    if let Some(tokens) = tokens.filter(|&tokens| tokens > model.vocab_size) {
+        let message = format!("the tokenizer has {tokens} tokens, the model {}", model.vocab_size);
+        return Err(Error::Data(message));
+    }
+    // Dropout is how one trains, not what a model is.
+    let Config { embd_pdrop, attn_pdrop, resid_pdrop, .. } = config.model;
+    Ok(Config { embd_pdrop, attn_pdrop, resid_pdrop, ..model })
+}
+
+fn model(config: &RunConfig, from: Option<&Path>, device: &Device) -> Result<Gpt> {
+    match from {
+        Some(from) => Ok(folder::load(from, device)?.with_dropout(&config.model)?),
+        None => Ok(Gpt::new(config.model.clone(), config.train.seed, device)?),
+    }
+}
+
+/// Refuses what this machine's memory can't hold, before it is asked for.
+fn check_memory(config: &RunConfig) -> Result<()> {
+    let Some(available) = machine::available_memory() else { return Ok(()) };
+    let needed = Plan::new(&config.model, config.train.batch_size, config.model.block_size).train_bytes;
+    if needed > available { Err(Error::Memory { needed, available }) } else { Ok(()) }
+}
