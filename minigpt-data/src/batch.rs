@@ -26,6 +26,8 @@ pub struct Batch {
     pub cols: usize,
     /// How many positions of each row are real; the rest, at its end, is padding.
     pub lengths: Vec<usize>,
+    /// Which row of the whole batch each row is: 0, 1, 2, … unless this is a part of one.
+    pub row_numbers: Vec<usize>,
 }
 
 impl Batch {
@@ -37,6 +39,7 @@ impl Batch {
             rows: 0,
             cols,
             lengths: Vec::with_capacity(rows),
+            row_numbers: Vec::with_capacity(rows),
         }
     }
 
@@ -45,6 +48,7 @@ impl Batch {
     pub(crate) fn push(&mut self, sequence: &[u32], learned: impl Fn(usize) -> bool, pad: u32) {
         let length = sequence.len() - 1;
         assert!(length <= self.cols, "{length} positions don't fit {}", self.cols);
+        self.row_numbers.push(self.rows);
         self.rows += 1;
         self.lengths.push(length);
         self.inputs.extend_from_slice(&sequence[..length]);
@@ -79,7 +83,8 @@ impl Batch {
             rows.iter().flat_map(|row| &ids[row * self.cols..][..cols]).copied().collect()
         };
         let (inputs, targets) = (narrowed(&self.inputs), narrowed(&self.targets));
-        Batch { inputs, targets, rows: rows.len(), cols, lengths }
+        let row_numbers = rows.iter().map(|&row| self.row_numbers[row]).collect();
+        Batch { inputs, targets, rows: rows.len(), cols, lengths, row_numbers }
     }
 
     /// `rows × cols`: true where there is a token, false where there is padding (the attention mask).

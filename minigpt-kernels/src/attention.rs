@@ -125,30 +125,41 @@ pub fn attention_composed(
     visible: &Visible,
     dropout: Option<Dropout>,
 ) -> Result<(Tensor, Tensor)> {
+    let weights = softmax(&attention_scores(q, k, visible)?)?;
+    Ok((attention_mix(&weights, v, dropout)?, weights))
+}
+
+/// `Q Kᵀ / √d`, negative infinity where a query may not look.
+///
+/// # Shapes
+/// - `q`: (B, H, Tq, D); `k`: (B, H, Tk, D); output: (B, H, Tq, Tk)
+pub fn attention_scores(q: &Tensor, k: &Tensor, visible: &Visible) -> Result<Tensor> {
     let scale = 1.0 / (q.dim(D::Minus1)? as f64).sqrt();
-    let (q, k, v) = (q.contiguous()?, k.contiguous()?, v.contiguous()?);
-    let scores = (q.matmul(&k.t()?)? * scale)?; // (B, H, Tq, Tk)
-    let scores = match visible.mask(q.dim(2)?, k.dim(2)?, &q)? {
-        Some(mask) => {
-            let hidden = Tensor::full(f32::NEG_INFINITY, scores.shape(), q.device())?.to_dtype(q.dtype())?;
-            mask.broadcast_as(scores.shape())?.where_cond(&scores, &hidden)?
-        }
-        None => scores,
-    };
-    let weights = softmax(&scores)?;
-    let dropped = match dropout {
-        Some(dropout) => (&weights * dropout.mask(&weights)?)?,
-        None => weights.clone(),
-    };
-    Ok((dropped.matmul(&v)?.transpose(1, 2)?.contiguous()?, weights))
+    let (q, k) = (q.contiguous()?, k.contiguous()?);
+    let scores = (q.matmul(&k.t()?)? * scale)?;
+    let Some(mask) = visible.mask(q.dim(2)?, k.dim(2)?, &q)? else { return Ok(scores) };
+    let hidden = Tensor::full(f32::NEG_INFINITY, scores.shape(), q.device())?.to_dtype(q.dtype())?;
+    mask.broadcast_as(scores.shape())?.where_cond(&scores, &hidden)
 }
 
 /// Softmax over the last dimension; a row without anything to choose from is all zeros.
-fn softmax(scores: &Tensor) -> Result<Tensor> {
+pub fn softmax(scores: &Tensor) -> Result<Tensor> {
     let max = scores.max_keepdim(D::Minus1)?.detach().maximum(f64::from(f32::MIN))?;
     let e = scores.broadcast_sub(&max)?.exp()?;
     let sum = e.sum_keepdim(D::Minus1)?.maximum(1e-30)?;
     e.broadcast_div(&sum)
+}
+
+/// The values, weighted and summed.
+///
+/// # Shapes
+/// - `weights`: (B, H, Tq, Tk); `v`: (B, H, Tk, D); output: (B, Tq, H, D)
+pub fn attention_mix(weights: &Tensor, v: &Tensor, dropout: Option<Dropout>) -> Result<Tensor> {
+    let dropped = match dropout {
+        Some(dropout) => (weights * dropout.mask(weights)?)?,
+        None => weights.clone(),
+    };
+    dropped.matmul(&v.contiguous()?)?.transpose(1, 2)?.contiguous()
 }
 
 struct Attention {
@@ -185,7 +196,7 @@ struct Problem<'a> {
     visible: &'a Visible,
     /// The mask's elements and its strides in (B, H, Tq, Tk).
     allowed: Option<(&'a [u8], [usize; 4])>,
-    dropout: Option<Dropout>,
+    dropout: Option<&'a Dropout>,
 }
 
 impl<'a> Heads<'a> {
@@ -226,7 +237,7 @@ impl Problem<'_> {
                 for (i, row) in rows.clone().zip(weights.chunks_mut(keys.max(1))) {
                     log_sums[i] = softmax_row(row);
                     if let Some(dropout) = self.dropout {
-                        dropout.apply((b * self.h + h) * self.tq + i, row);
+                        dropout.apply(dropout.head_row(b, h, i), row);
                     }
                 }
             });
@@ -281,7 +292,7 @@ impl Problem<'_> {
                     let delta =
                         simd::sum2(&out.data[at(&out)..][..d], &dout.data[at(&dout)..][..d], |o, g| o * g);
                     let (p, ds) = (&mut p[r * keys..(r + 1) * keys], &mut ds[r * keys..(r + 1) * keys]);
-                    let dropout = self.dropout.map(|x| (x, (b * self.h + h) * self.tq + i));
+                    let dropout = self.dropout.map(|x| (x, x.head_row(b, h, i)));
                     softmax_backward_row(p, ds, log_sums[i], delta, scale, dropout);
                 }
             });
@@ -347,7 +358,7 @@ fn softmax_backward_row(
     log_sum: f32,
     delta: f32,
     scale: f32,
-    dropout: Option<(Dropout, usize)>,
+    dropout: Option<(&Dropout, u64)>,
 ) {
     p.iter_mut().for_each(|x| *x = simd::exp(*x - log_sum));
     if let Some((dropout, row)) = dropout {
@@ -409,7 +420,7 @@ impl Attention {
             time: width,
         };
         let (q, k, v) = (part(0), part(1), part(2));
-        let (visible, dropout) = (&self.visible, self.dropout);
+        let (visible, dropout) = (&self.visible, self.dropout.as_ref());
         Problem { b, h, tq: t, tk: t, d: c / h, q, k, v, visible, allowed: None, dropout }
     }
 
@@ -428,7 +439,7 @@ impl Attention {
         if parts.iter().any(|(_, layout)| layout.stride()[3] != 1 && d > 1) {
             candle_core::bail!("attention needs heads whose elements are contiguous");
         }
-        let (visible, dropout) = (&self.visible, self.dropout);
+        let (visible, dropout) = (&self.visible, self.dropout.as_ref());
         Ok(Problem { b, h, tq, tk, d, q, k, v, visible, allowed: None, dropout })
     }
 }
@@ -603,8 +614,8 @@ mod tests {
             let dropout = drop.then(|| Dropout::new(0.3, seed).unwrap());
             assert_same(
                 &inputs,
-                |t| attention(&t[0], &t[1], &t[2], &visible, dropout),
-                |t| Ok(attention_composed(&t[0], &t[1], &t[2], &visible, dropout)?.0),
+                |t| attention(&t[0], &t[1], &t[2], &visible, dropout.clone()),
+                |t| Ok(attention_composed(&t[0], &t[1], &t[2], &visible, dropout.clone())?.0),
                 1e-4,
             );
         }
@@ -617,10 +628,10 @@ mod tests {
             let dropout = drop.then(|| Dropout::new(0.3, seed).unwrap());
             assert_same(
                 &[random(&[b, t, 3 * h * d], seed)],
-                |x| self_attention(&x[0], h, &visible, dropout),
+                |x| self_attention(&x[0], h, &visible, dropout.clone()),
                 |x| {
                     let [q, k, v] = split_heads(&x[0], h)?;
-                    Ok(attention_composed(&q, &k, &v, &visible, dropout)?.0)
+                    Ok(attention_composed(&q, &k, &v, &visible, dropout.clone())?.0)
                 },
                 1e-4,
             );
@@ -633,10 +644,10 @@ mod tests {
         let dropout = Dropout::new(0.2, 4);
         for visible in [Visible::all(), Visible::causal(&[0, 2]).and(&random_mask(&[2, 1, 5, 7], 3)).unwrap()]
         {
-            assert_gradients(&inputs, |t| attention(&t[0], &t[1], &t[2], &visible, dropout));
+            assert_gradients(&inputs, |t| attention(&t[0], &t[1], &t[2], &visible, dropout.clone()));
         }
         let causal = Visible::causal(&[0, 0]);
-        assert_gradients(&[random(&[2, 5, 36], 1)], |t| self_attention(&t[0], 2, &causal, dropout));
+        assert_gradients(&[random(&[2, 5, 36], 1)], |t| self_attention(&t[0], 2, &causal, dropout.clone()));
     }
 
     #[test]

@@ -5,14 +5,17 @@ use super::tape::{apply1, contiguous};
 use super::{floats, fused, rows_a_task, simd, with_floats};
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
+use std::sync::Arc;
 
-/// Which elements to drop: each with probability `p`, decided by `key`.
-#[derive(Debug, Clone, Copy)]
+/// Which elements to drop: each with probability `p`, decided by a key, the batch row, and the element's place in it.
+#[derive(Debug, Clone)]
 pub struct Dropout {
     threshold: u32,
     /// What the kept elements are multiplied with, 1 / (1 − p), so that the expected value stays.
     scale: f32,
     key: u64,
+    /// The number of each row in the whole batch; 0, 1, 2, … when absent.
+    batch_rows: Option<Arc<[usize]>>,
 }
 
 impl Dropout {
@@ -20,18 +23,33 @@ impl Dropout {
     pub fn new(p: f64, key: u64) -> Option<Self> {
         assert!((0.0..1.0).contains(&p), "a dropout probability of {p}");
         let threshold = (p * 2f64.powi(32)) as u32;
-        (threshold > 0).then(|| Self { threshold, scale: (1.0 / (1.0 - p)) as f32, key })
+        let scale = (1.0 / (1.0 - p)) as f32;
+        (threshold > 0).then_some(Self { threshold, scale, key, batch_rows: None })
     }
 
-    /// What decides over row `row`; pass it to [`Dropout::factor`].
+    /// The same for a part of a batch: row `b` of the part is row `batch_rows[b]` of the batch, and loses the same
+    /// elements as there.
+    pub fn for_rows(self, batch_rows: Arc<[usize]>) -> Self {
+        Self { batch_rows: Some(batch_rows), ..self }
+    }
+
+    /// What decides over token `t` of batch row `b`; pass it to [`Dropout::apply`].
     #[inline(always)]
-    pub(super) fn row(&self, row: usize) -> u64 {
-        mix(self.key.wrapping_add((row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    pub(super) fn row(&self, b: usize, t: usize) -> u64 {
+        let b = self.batch_rows.as_ref().map_or(b, |rows| rows[b]);
+        mix(place(self.key, b as u64).wrapping_add((t as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    }
+
+    /// What decides over query `i` of head `h` in batch row `b`. It does not depend on how long the rows are, which
+    /// differs from one part of a batch to the next.
+    #[inline(always)]
+    pub(super) fn head_row(&self, b: usize, h: usize, i: usize) -> u64 {
+        self.row(b, h << 32 | i)
     }
 
     /// What to multiply the element in column `column` with: 0 or 1 / (1 − p).
     #[inline(always)]
-    pub(super) fn factor(&self, row: u64, column: usize) -> f32 {
+    fn factor(&self, row: u64, column: usize) -> f32 {
         let mut x = (column as u32).wrapping_add(row as u32);
         x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d) ^ (row >> 32) as u32;
         x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
@@ -41,28 +59,30 @@ impl Dropout {
 
     /// Multiplies one row with its factors.
     #[inline(always)]
-    pub(super) fn apply(&self, row: usize, values: &mut [f32]) {
-        let row = self.row(row);
+    pub(super) fn apply(&self, row: u64, values: &mut [f32]) {
         for (column, value) in values.iter_mut().enumerate() {
             *value *= self.factor(row, column);
         }
     }
 
-    /// The factors of `rows` × `columns` elements.
-    fn factors(&self, rows: usize, columns: usize) -> Vec<f32> {
-        let mut factors = vec![1f32; rows * columns];
-        for (row, factors) in factors.chunks_mut(columns.max(1)).enumerate() {
-            self.apply(row, factors);
-        }
-        factors
-    }
-
-    /// The factors for a tensor of this shape, whose last dimension holds the columns.
+    /// The factors for a tensor of this shape: (B, …, columns), or (B, H, T, columns) with heads.
     pub(super) fn mask(&self, like: &Tensor) -> Result<Tensor> {
         let columns = like.dims().last().copied().unwrap_or(1);
-        let factors = self.factors(like.elem_count() / columns.max(1), columns);
+        let (batch, heads) = (like.dims().first().copied().unwrap_or(1), heads(like.dims()));
+        let rows = like.elem_count() / columns.max(1);
+        let tokens = (rows / (batch * heads).max(1)).max(1);
+        let mut factors = vec![1f32; like.elem_count()];
+        for (row, factors) in factors.chunks_mut(columns.max(1)).enumerate() {
+            let (b, h, t) = (row / tokens / heads, row / tokens % heads, row % tokens);
+            self.apply(self.head_row(b, h, t), factors);
+        }
         Tensor::from_vec(factors, like.shape(), like.device())?.to_dtype(like.dtype())
     }
+}
+
+/// How many heads a tensor of this shape has: (B, H, T, columns) has H, anything else one.
+fn heads(dims: &[usize]) -> usize {
+    if let [_, heads, _, _] = dims { *heads } else { 1 }
 }
 
 /// A key for a place in the model, made from the key of the whole forward pass.
@@ -79,25 +99,32 @@ fn mix(mut z: u64) -> u64 {
 }
 
 /// Drops elements of `x`, fused on the CPU.
-pub fn dropout(x: &Tensor, dropout: Dropout) -> Result<Tensor> {
-    if fused(x) { apply1(&contiguous(x)?, Drop(dropout)) } else { dropout_composed(x, dropout) }
+///
+/// # Shapes
+/// - `x`, output: (B, …, columns)
+pub fn dropout(x: &Tensor, dropout: &Dropout) -> Result<Tensor> {
+    if fused(x) { apply1(&contiguous(x)?, Drop(dropout.clone())) } else { dropout_composed(x, dropout) }
 }
 
 /// The definition of [`dropout`].
-pub fn dropout_composed(x: &Tensor, dropout: Dropout) -> Result<Tensor> {
+pub fn dropout_composed(x: &Tensor, dropout: &Dropout) -> Result<Tensor> {
     x * dropout.mask(x)?
 }
 
 struct Drop(Dropout);
 
 impl Drop {
-    fn run(&self, x: &[f32], columns: usize) -> Vec<f32> {
+    fn run(&self, x: &[f32], dims: &[usize]) -> Vec<f32> {
+        let (batch, columns) =
+            (dims.first().copied().unwrap_or(1).max(1), dims.last().copied().unwrap_or(1).max(1));
+        let tokens = (x.len() / columns / batch).max(1);
         let mut y = x.to_vec();
         let task = rows_a_task(columns);
-        y.par_chunks_mut((task * columns).max(1)).enumerate().for_each(|(i, rows)| {
+        y.par_chunks_mut(task * columns).enumerate().for_each(|(i, rows)| {
             simd::vectorized(|| {
-                for (j, row) in rows.chunks_mut(columns).enumerate() {
-                    self.0.apply(i * task + j, row);
+                for (j, values) in rows.chunks_mut(columns).enumerate() {
+                    let row = i * task + j;
+                    self.0.apply(self.0.row(row / tokens, row % tokens), values);
                 }
             });
         });
@@ -111,13 +138,11 @@ impl CustomOp1 for Drop {
     }
 
     fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let columns = layout.dims().last().copied().unwrap_or(1);
-        Ok((CpuStorage::F32(self.run(floats(x, layout)?, columns)), layout.shape().clone()))
+        Ok((CpuStorage::F32(self.run(floats(x, layout)?, layout.dims())), layout.shape().clone()))
     }
 
     fn bwd(&self, x: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
-        let columns = x.dims().last().copied().unwrap_or(1);
-        let dx = with_floats([dy], |[dy]| Ok(self.run(dy, columns)))?;
+        let dx = with_floats([dy], |[dy]| Ok(self.run(dy, x.dims())))?;
         Tensor::from_vec(dx, x.shape(), x.device()).map(Some)
     }
 }
@@ -126,6 +151,7 @@ impl CustomOp1 for Drop {
 mod tests {
     use super::super::testing::{assert_gradients, assert_same, random};
     use super::*;
+    use candle_core::{DType, Device};
     use proptest::prelude::*;
 
     #[test]
@@ -133,10 +159,17 @@ mod tests {
         assert!(Dropout::new(0.0, 1).is_none());
     }
 
+    /// The factors of `rows` tokens of one batch row.
+    fn factors(p: f64, key: u64, rows: usize, columns: usize) -> Vec<f32> {
+        let ones = Tensor::ones((1, rows, columns), DType::F32, &Device::Cpu).unwrap();
+        let y = dropout(&ones, &Dropout::new(p, key).unwrap()).unwrap();
+        y.flatten_all().unwrap().to_vec1().unwrap()
+    }
+
     #[test]
     fn the_dropped_share_and_the_kept_sum_are_as_promised() {
         for p in [0.1, 0.2, 0.5, 0.9] {
-            let factors = Dropout::new(p, 7).unwrap().factors(1000, 333);
+            let factors = factors(p, 7, 1000, 333);
             let n = factors.len() as f64;
             let dropped = factors.iter().filter(|&&f| f == 0.0).count() as f64 / n;
             let mean = factors.iter().map(|&f| f64::from(f)).sum::<f64>() / n;
@@ -147,7 +180,7 @@ mod tests {
 
     #[test]
     fn neighbours_keys_and_rows_are_independent() {
-        let bits = |key, rows, columns| Dropout::new(0.5, key).unwrap().factors(rows, columns);
+        let bits = |key, rows, columns| factors(0.5, key, rows, columns);
         let agreement = |a: &[f32], b: &[f32]| {
             let n = a.len().min(b.len());
             a.iter().zip(b).filter(|(a, b)| a == b).count() as f64 / n as f64
@@ -165,13 +198,31 @@ mod tests {
         #[test]
         fn fused_equals_composed(rows in 0usize..300, columns in 1usize..90, p in 0.01f64..0.9, key: u64) {
             let d = Dropout::new(p, key).unwrap();
-            assert_same(&[random(&[rows, columns], key)], |t| dropout(&t[0], d), |t| dropout_composed(&t[0], d), 0.0);
+            for shape in [vec![rows, columns], vec![2, rows, columns]] {
+                assert_same(&[random(&shape, key)], |t| dropout(&t[0], &d), |t| dropout_composed(&t[0], &d), 0.0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_loses_the_same_elements_in_whatever_part_of_a_batch_it_is() {
+        let whole = random(&[6, 5, 8], 1);
+        let d = Dropout::new(0.4, 9).unwrap();
+        let all = dropout(&whole, &d).unwrap().to_vec3::<f32>().unwrap();
+        let rows = [4u32, 0, 5];
+        let part = whole.index_select(&Tensor::new(&rows, &Device::Cpu).unwrap(), 0).unwrap();
+        // Shorter rows, too: a part is only as long as its longest row.
+        let part = part.narrow(1, 0, 3).unwrap();
+        let d = d.for_rows(Arc::new([4, 0, 5]));
+        let part = dropout(&part, &d).unwrap().to_vec3::<f32>().unwrap();
+        for (part, row) in part.iter().zip(rows) {
+            assert_eq!(part[..], all[row as usize][..3]);
         }
     }
 
     #[test]
     fn gradients_equal_finite_differences() {
         let d = Dropout::new(0.3, 3).unwrap();
-        assert_gradients(&[random(&[2, 3, 50], 1)], |t| dropout(&t[0], d));
+        assert_gradients(&[random(&[2, 3, 50], 1)], |t| dropout(&t[0], &d));
     }
 }

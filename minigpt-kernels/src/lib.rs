@@ -28,7 +28,10 @@ mod testing;
 mod tiles;
 
 pub use activation::{Activation, activation, activation_composed};
-pub use attention::{Visible, attention, attention_composed, self_attention, split_heads};
+pub use attention::{
+    Visible, attention, attention_composed, attention_mix, attention_scores, self_attention, softmax,
+    split_heads,
+};
 pub use cross_entropy::{IGNORE, cross_entropy, cross_entropy_composed, log_sum_exp};
 pub use dropout::{Dropout, dropout, dropout_composed, place};
 pub use embedding::{embedding, embedding_composed};

@@ -1,10 +1,11 @@
 //! Attention as layers: the decoder's causal self-attention, and multi-head attention over any queries, keys and
-//! values for whoever builds something else. Both rest on the one core in `ops::attention`.
+//! values for whoever builds something else. Both rest on the one core in `minigpt_kernels`.
 
-use crate::block::Context;
 use crate::config::{Config, PositionEmbedding};
 use crate::embedding::Rotations;
+use crate::hooks::{BlockSite, Site};
 use crate::linear::Linear;
+use crate::pass::Pass;
 use crate::weights::Tensors;
 use candle_core::{Result, Tensor};
 use minigpt_kernels::{self as ops, Dropout, Visible};
@@ -17,11 +18,12 @@ pub(crate) struct SelfAttention {
     n_head: usize,
     dropout: f64,
     rotations: Option<Rotations>,
+    layer: usize,
 }
 
 impl SelfAttention {
-    pub fn take(weights: &dyn Tensors, name: &str, config: &Config) -> Result<Self> {
-        let c_attn = Linear::take(weights, &format!("{name}.c_attn"))?;
+    pub fn load(weights: &dyn Tensors, layer: usize, config: &Config) -> Result<Self> {
+        let c_attn = Linear::load(weights, &format!("h.{layer}.attn.c_attn"))?;
         let rotations = match config.position_embedding {
             PositionEmbedding::Rope => {
                 let (dtype, device) = (c_attn.weight().dtype(), c_attn.weight().device());
@@ -31,51 +33,81 @@ impl SelfAttention {
         };
         Ok(Self {
             c_attn,
-            c_proj: Linear::take(weights, &format!("{name}.c_proj"))?,
+            c_proj: Linear::load(weights, &format!("h.{layer}.attn.c_proj"))?,
             n_head: config.n_head,
             dropout: config.attn_pdrop,
             rotations,
+            layer,
         })
     }
 
     /// # Shapes
-    /// - `x`: (B, T, C); output: the same, or (B, 1, C) where only the last tokens leave
-    pub fn forward(&self, x: &Tensor, layer: usize, context: &mut Context) -> Result<Tensor> {
-        let (b, _, c) = x.dims3()?;
-        let mut qkv = self.c_attn.forward(x)?; // (B, T, 3·C)
-        if let Some(rotations) = &self.rotations {
-            qkv = rotations.apply(&qkv, self.n_head, &context.first)?;
-        }
-        let dropout = context.dropout(layer, 0, self.dropout);
-        let y = self.mix(&qkv, layer, dropout, context)?; // (B, T, H, D)
-        self.c_proj.forward(&ops::reshape(&y, (b, y.dim(1)?, c))?)
+    /// - `x`: (B, T, C); output: the same
+    pub fn forward(&self, x: &Tensor, pass: &Pass) -> Result<Tensor> {
+        let (b, t, c) = x.dims3()?;
+        let qkv = self.project(x, pass)?; // (B, T, 3·C)
+        let z = match pass.is_cached() || self.is_watched(pass) {
+            true => self.attend(&qkv, pass)?,
+            false => ops::self_attention(&qkv, self.n_head, &pass.visible(b)?, self.dropout(pass))?,
+        };
+        let z = pass.at(self.site(BlockSite::Z), z)?; // (B, T, H, D)
+        self.c_proj.forward(&ops::reshape(&z, (b, t, c))?)
     }
 
-    /// Attention with the cache when there is one, and with the weights kept when somebody traces them.
-    fn mix(
-        &self,
-        qkv: &Tensor,
-        layer: usize,
-        dropout: Option<Dropout>,
-        context: &mut Context,
-    ) -> Result<Tensor> {
-        let traced = context.trace.as_ref().is_some_and(|trace| trace.attention.is_some());
-        if context.cache.is_none() && !traced {
-            return ops::self_attention(qkv, self.n_head, &context.visible, dropout);
+    /// Leaves the keys and values of `x` in the cache, and computes nothing else.
+    ///
+    /// # Shapes
+    /// - `x`: (B, T, C)
+    pub fn fill_cache(&self, x: &Tensor, pass: &Pass) -> Result<()> {
+        let [_, k, v] = ops::split_heads(&self.project(x, pass)?, self.n_head)?;
+        pass.with_earlier(self.layer, k, v).map(|_| ())
+    }
+
+    /// Queries, keys and values side by side, rotated where positions are rotary.
+    ///
+    /// # Shapes
+    /// - `x`: (B, T, C); output: (B, T, 3·C)
+    fn project(&self, x: &Tensor, pass: &Pass) -> Result<Tensor> {
+        let qkv = self.c_attn.forward(x)?;
+        match &self.rotations {
+            Some(rotations) => rotations.apply(&qkv, self.n_head, &pass.starts(x.dim(0)?)),
+            None => Ok(qkv),
         }
-        let [q, mut k, mut v] = ops::split_heads(qkv, self.n_head)?;
-        let (q, visible) = (context.leaving(layer, &q, 2)?, context.visible(layer));
-        if let Some(cache) = &context.cache {
-            (k, v) = cache.append(layer, &k, &v, &context.lengths)?;
-        }
-        if !traced {
+    }
+
+    /// Attention with the tokens of the cache, and step by step where somebody looks at the steps.
+    ///
+    /// # Shapes
+    /// - `qkv`: (B, T, 3·C); output: (B, T, H, D)
+    fn attend(&self, qkv: &Tensor, pass: &Pass) -> Result<Tensor> {
+        let [q, k, v] = ops::split_heads(qkv, self.n_head)?; // (B, H, T, D)
+        let q = pass.at(self.site(BlockSite::Q), q)?;
+        let k = pass.at(self.site(BlockSite::K), k)?;
+        let v = pass.at(self.site(BlockSite::V), v)?;
+        let visible = pass.visible(q.dim(0)?)?;
+        let (k, v) = pass.with_earlier(self.layer, k, v)?; // (B, H, Tk, D)
+        let dropout = self.dropout(pass);
+        let (scores, pattern) = (self.site(BlockSite::Scores), self.site(BlockSite::Pattern));
+        if !(pass.wants(scores) || pass.wants(pattern)) {
             return ops::attention(&q, &k, &v, &visible, dropout);
         }
-        let (y, weights) = ops::attention_composed(&q, &k, &v, &visible, dropout)?;
-        if let Some(trace) = &mut context.trace {
-            trace.keep_attention(&weights);
-        }
-        Ok(y)
+        let scores = pass.at(scores, ops::attention_scores(&q, &k, &visible)?)?; // (B, H, T, Tk)
+        let pattern = pass.at(pattern, ops::softmax(&scores)?)?;
+        ops::attention_mix(&pattern, &v, dropout)
+    }
+
+    /// Whether somebody looks at what the fused operation on the joint projection does not show.
+    fn is_watched(&self, pass: &Pass) -> bool {
+        use BlockSite::{K, Pattern, Q, Scores, V};
+        [Q, K, V, Scores, Pattern].into_iter().any(|site| pass.wants(self.site(site)))
+    }
+
+    fn dropout(&self, pass: &Pass) -> Option<Dropout> {
+        pass.dropout(self.site(BlockSite::Pattern), self.dropout)
+    }
+
+    fn site(&self, site: BlockSite) -> Site {
+        Site::Block(self.layer, site)
     }
 }
 
@@ -97,7 +129,7 @@ pub struct MultiHeadAttention {
 }
 
 /// What a query may look at, and what else to do on the way.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Attend<'a> {
     /// Query `i` sees the keys 0 to `i` only.
     pub causal: bool,
@@ -130,10 +162,10 @@ impl MultiHeadAttention {
         let v = self.heads(&self.v_proj.forward(value)?)?;
         let visible = attend.visible(q.dim(0)?)?;
         let (y, weights) = if attend.weights {
-            let (y, weights) = ops::attention_composed(&q, &k, &v, &visible, attend.dropout)?;
+            let (y, weights) = ops::attention_composed(&q, &k, &v, &visible, attend.dropout.clone())?;
             (y, Some(weights))
         } else {
-            (ops::attention(&q, &k, &v, &visible, attend.dropout)?, None)
+            (ops::attention(&q, &k, &v, &visible, attend.dropout.clone())?, None)
         };
         let y = y.flatten_from(2)?; // (B, Tq, C)
         let y = if self.sequence_first { y.transpose(0, 1)?.contiguous()? } else { y };

@@ -1,4 +1,4 @@
-//! Keys and values of tokens already read, so that the next token costs one step and not a whole pass.
+//! Keys and values of the tokens so far, so that the next token costs one step and not a whole pass.
 
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -46,7 +46,7 @@ impl Cache {
         self.lengths[row] = self.lengths[row].min(length);
     }
 
-    /// Makes row `rows[i]` the new row `i`: rows can be copied, reordered and left out. Only what has been read is
+    /// Makes row `rows[i]` the new row `i`: rows can be copied, reordered and left out. Only what is in use is
     /// copied; a batch that keeps its size keeps its memory.
     pub fn select_rows(&mut self, rows: &[usize]) -> Result<()> {
         if rows.iter().copied().eq(0..self.lengths.len()) {
@@ -78,27 +78,28 @@ impl Cache {
         Ok(())
     }
 
-    /// Puts the first `more[b]` keys and values of each row behind those of a layer, and returns all of the layer's.
-    /// The lengths grow only by [`Cache::advance`], once all layers are done.
+    /// Puts the first `more[b]` keys and values of each row where token `starts[b]` stands, and returns the layer's up to
+    /// there. The lengths grow only by [`Cache::advance`], once all layers are done.
     ///
     /// # Shapes
     /// - `k`, `v`: (B, H, T, D); outputs: (B, H, longest row, D), views into the cache
-    pub(crate) fn append(
+    pub(crate) fn write(
         &self,
         layer: usize,
         k: &Tensor,
         v: &Tensor,
+        starts: &[usize],
         more: &[usize],
     ) -> candle_core::Result<(Tensor, Tensor)> {
         for (cache, new) in [(&self.keys[layer], k), (&self.values[layer], v)] {
-            for (row, (&length, &more)) in self.lengths.iter().zip(more).enumerate() {
+            for (row, (&start, &more)) in starts.iter().zip(more).enumerate() {
                 if more > 0 {
                     let new = new.narrow(0, row, 1)?.narrow(2, 0, more)?.contiguous()?;
-                    cache.narrow(0, row, 1)?.slice_set(&new, 2, length)?;
+                    cache.narrow(0, row, 1)?.slice_set(&new, 2, start)?;
                 }
             }
         }
-        let longest = self.lengths.iter().zip(more).map(|(length, more)| length + more).max().unwrap_or(0);
+        let longest = starts.iter().zip(more).map(|(start, more)| start + more).max().unwrap_or(0);
         Ok((self.keys[layer].narrow(2, 0, longest)?, self.values[layer].narrow(2, 0, longest)?))
     }
 

@@ -1,6 +1,8 @@
 //! Where tokens become vectors: a row of a table for the token, and something that says where it stands.
 
 use crate::config::{Config, PositionEmbedding};
+use crate::hooks::Site;
+use crate::pass::Pass;
 use crate::weights::{Tensors, Weight};
 use candle_core::{DType, Device, Result, Tensor};
 use minigpt_kernels as ops;
@@ -12,6 +14,7 @@ pub(crate) struct Embedding {
     width: usize,
     scale: Option<f64>,
     positions: Positions,
+    dropout: f64,
 }
 
 #[derive(Debug, Clone)]
@@ -23,7 +26,7 @@ enum Positions {
 }
 
 impl Embedding {
-    pub fn take(weights: &dyn Tensors, config: &Config) -> Result<Self> {
+    pub fn load(weights: &dyn Tensors, config: &Config) -> Result<Self> {
         let wte = weights.need("wte.weight")?;
         let positions = match config.position_embedding {
             PositionEmbedding::Learned => Positions::Added(weights.need_plain("wpe.weight")?),
@@ -34,7 +37,7 @@ impl Embedding {
             PositionEmbedding::Rope => Positions::Rotated,
         };
         let scale = config.scale_embeddings.then(|| (config.n_embd as f64).sqrt());
-        Ok(Self { wte, width: config.n_embd, scale, positions })
+        Ok(Self { wte, width: config.n_embd, scale, positions, dropout: config.embd_pdrop })
     }
 
     /// The token table (V, C), which a tied head uses too.
@@ -42,26 +45,24 @@ impl Embedding {
         &self.wte
     }
 
-    /// Vectors of the tokens; row `b` starts at position `first[b]`.
-    ///
     /// # Shapes
     /// - `ids`: (B, T), u32; output: (B, T, C)
-    pub fn forward(&self, ids: &Tensor, first: &[usize]) -> Result<Tensor> {
+    pub fn forward(&self, ids: &Tensor, pass: &Pass) -> Result<Tensor> {
         let (b, t) = ids.dims2()?;
-        let (c, ids) = (self.width, ids.flatten_all()?);
-        let x = match &self.wte {
-            Weight::Plain(table) => ops::embedding(table, &ids)?,
-            Weight::Mapped(table) => table.rows(&ids.to_vec1()?)?,
-            Weight::Quantized(table) => table.rows(&ids.to_vec1()?)?,
-        };
-        let x = ops::reshape(&x, (b, t, c))?;
+        let x = ops::reshape(&self.wte.rows(&ids.flatten_all()?)?, (b, t, self.width))?;
         let x = match self.scale {
             Some(scale) => ops::scale(&x, scale)?,
             None => x,
         };
-        let Positions::Added(table) = &self.positions else { return Ok(x) };
-        let ids = Tensor::new(ops::positions(first, t, table.dim(0)?), table.device())?;
-        ops::add(&x, &ops::reshape(&ops::embedding(table, &ids)?, (b, t, c))?)
+        let x = match &self.positions {
+            Positions::Added(table) => {
+                let ids = ops::positions(&pass.starts(b), t, table.dim(0)?);
+                let positions = ops::embedding(table, &Tensor::new(ids, table.device())?)?;
+                ops::add(&x, &ops::reshape(&positions, (b, t, self.width))?)?
+            }
+            Positions::Rotated => x,
+        };
+        pass.at(Site::Embed, pass.dropped(Site::Embed, self.dropout, x)?)
     }
 }
 
@@ -83,7 +84,7 @@ pub(crate) struct Rotations {
 }
 
 impl Rotations {
-    /// Position p turns pair i by p / 10000^(2i/D).
+    /// Position p rotates pair i by p / 10000^(2i/D).
     pub fn new(block_size: usize, head_width: usize, dtype: DType, device: &Device) -> Result<Self> {
         let half = head_width / 2;
         let angle = |p: usize, i: usize| p as f64 / 10_000f64.powf(2.0 * i as f64 / head_width as f64);

@@ -1,7 +1,9 @@
-//! The MLP of a block: widen, bend, narrow. Each token by itself.
+//! The MLP of a block: widen, activate, narrow. Each token by itself.
 
 use crate::config::{Activation, Config};
+use crate::hooks::{BlockSite, Site};
 use crate::linear::Linear;
+use crate::pass::Pass;
 use crate::weights::Tensors;
 use candle_core::{Result, Tensor};
 use minigpt_kernels as ops;
@@ -11,22 +13,25 @@ pub(crate) struct Mlp {
     c_fc: Linear,
     activation: Activation,
     c_proj: Linear,
+    layer: usize,
 }
 
 impl Mlp {
-    pub fn take(weights: &dyn Tensors, name: &str, config: &Config) -> Result<Self> {
+    pub fn load(weights: &dyn Tensors, layer: usize, config: &Config) -> Result<Self> {
         Ok(Self {
-            c_fc: Linear::take(weights, &format!("{name}.c_fc"))?,
+            c_fc: Linear::load(weights, &format!("h.{layer}.mlp.c_fc"))?,
             activation: config.activation_function,
-            c_proj: Linear::take(weights, &format!("{name}.c_proj"))?,
+            c_proj: Linear::load(weights, &format!("h.{layer}.mlp.c_proj"))?,
+            layer,
         })
     }
 
     /// # Shapes
     /// - `x`: (B, T, C); output: the same
-    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let x = self.c_fc.forward(x)?; // (B, T, inner)
+    pub fn forward(&self, x: &Tensor, pass: &Pass) -> Result<Tensor> {
+        let x = pass.at(Site::Block(self.layer, BlockSite::MlpPre), self.c_fc.forward(x)?)?; // (B, T, I)
         let x = ops::activation(&x, self.activation)?;
+        let x = pass.at(Site::Block(self.layer, BlockSite::MlpPost), x)?;
         self.c_proj.forward(&x)
     }
 }

@@ -1,7 +1,8 @@
-//! The one list of a model's tensors: names and layouts are GPT-2's. Initialisation, loading, saving and counting all
-//! read it, so they can't disagree.
+//! The one list of a model's tensors: names and layouts are GPT-2's. Initialisation, loading, saving, quantising, counting
+//! and optimising all ask it, so they can't disagree, and nobody guesses from a name or a shape.
 
 use crate::config::{Config, PositionEmbedding};
+use minigpt_kernels::WeightLayout;
 use serde::Serialize;
 
 /// What part of the model a tensor belongs to.
@@ -19,6 +20,51 @@ pub enum Part {
     Norm,
     /// The output head, where it is not tied.
     Head,
+}
+
+/// What a tensor is for: this decides how it is stored, whether it decays, and which optimiser moves it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A row a token: (V, C).
+    TokenEmbedding,
+    /// A row a position: (T, C).
+    PositionEmbedding,
+    /// A matrix inside a block: (in, out).
+    Matrix,
+    /// The projections to queries, keys and values, side by side: (C, 3·C).
+    JointQkv,
+    /// The output head, where it is not tied: (V, C).
+    Head,
+    /// The scale of a norm.
+    NormScale,
+    /// What is added: to the output of a layer, of a norm, of the head.
+    Bias,
+}
+
+impl Role {
+    /// How a weight is stored that activations are multiplied with; none for what is only looked up or added.
+    pub fn layout(self) -> Option<WeightLayout> {
+        match self {
+            Self::Matrix | Self::JointQkv => Some(WeightLayout::InOut),
+            Self::TokenEmbedding | Self::Head => Some(WeightLayout::OutIn),
+            Self::PositionEmbedding | Self::NormScale | Self::Bias => None,
+        }
+    }
+
+    /// Whether weight decay applies: to matrices and tables, not to norms and biases.
+    pub fn decays(self) -> bool {
+        !matches!(self, Self::NormScale | Self::Bias)
+    }
+
+    /// Of how many matrices side by side it consists, if Muon moves it: the matrices inside the blocks. AdamW moves the
+    /// rest.
+    pub fn muon_matrices(self) -> Option<usize> {
+        match self {
+            Self::Matrix => Some(1),
+            Self::JointQkv => Some(3),
+            _ => None,
+        }
+    }
 }
 
 /// How a tensor starts.
@@ -43,6 +89,8 @@ pub struct Spec {
     pub shape: Vec<usize>,
     /// What it belongs to.
     pub part: Part,
+    /// What it is for.
+    pub role: Role,
     /// How it starts.
     pub start: Start,
     /// The switch that takes this tensor away, where one did: GPT-2 has it, this configuration does not.
@@ -50,7 +98,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// How many numbers it holds.
+    /// How many elements it holds.
     pub fn count(&self) -> u64 {
         self.shape.iter().map(|&n| n as u64).product()
     }
@@ -67,29 +115,44 @@ pub fn specs(config: &Config) -> Vec<Spec> {
 pub fn specs_with_absent(config: &Config) -> Vec<Spec> {
     let (v, c, inner) = (config.vocab_size, config.n_embd, config.inner());
     let mut list = List::default();
-    list.add("wte.weight", &[v, c], Part::TokenEmbedding, Start::Normal);
+    list.add("wte.weight", &[v, c], Part::TokenEmbedding, Role::TokenEmbedding, Start::Normal);
     if config.position_embedding == PositionEmbedding::Learned {
-        list.add("wpe.weight", &[config.block_size, c], Part::PositionEmbedding, Start::Normal);
+        let shape = [config.block_size, c];
+        list.add("wpe.weight", &shape, Part::PositionEmbedding, Role::PositionEmbedding, Start::Normal);
     }
     let qkv = (config.qkv_bias, "qkv_bias");
     let attn_out = (config.attn_out_bias, "attn_out_bias");
     let mlp = (config.mlp_bias, "mlp_bias");
     for i in 0..config.n_layer {
         list.norm(&format!("h.{i}.ln_1"), config);
-        list.linear(&format!("h.{i}.attn.c_attn"), [c, 3 * c], Part::Attention, Start::Normal, qkv);
-        list.linear(&format!("h.{i}.attn.c_proj"), [c, c], Part::Attention, Start::Residual, attn_out);
+        list.linear(
+            &format!("h.{i}.attn.c_attn"),
+            [c, 3 * c],
+            Part::Attention,
+            Role::JointQkv,
+            Start::Normal,
+            qkv,
+        );
+        list.linear(
+            &format!("h.{i}.attn.c_proj"),
+            [c, c],
+            Part::Attention,
+            Role::Matrix,
+            Start::Residual,
+            attn_out,
+        );
         list.norm(&format!("h.{i}.ln_2"), config);
-        list.linear(&format!("h.{i}.mlp.c_fc"), [c, inner], Part::Mlp, Start::Normal, mlp);
-        list.linear(&format!("h.{i}.mlp.c_proj"), [inner, c], Part::Mlp, Start::Residual, mlp);
+        list.linear(&format!("h.{i}.mlp.c_fc"), [c, inner], Part::Mlp, Role::Matrix, Start::Normal, mlp);
+        list.linear(&format!("h.{i}.mlp.c_proj"), [inner, c], Part::Mlp, Role::Matrix, Start::Residual, mlp);
     }
     if config.final_norm() {
         list.norm("ln_f", config);
     }
     if !config.tie_word_embeddings {
-        list.add("lm_head.weight", &[v, c], Part::Head, Start::Normal);
+        list.add("lm_head.weight", &[v, c], Part::Head, Role::Head, Start::Normal);
     }
     if config.lm_head_bias {
-        list.add("lm_head.bias", &[v], Part::Head, Start::Zero);
+        list.add("lm_head.bias", &[v], Part::Head, Role::Bias, Start::Zero);
     }
     list.0
 }
@@ -98,12 +161,12 @@ pub fn specs_with_absent(config: &Config) -> Vec<Spec> {
 struct List(Vec<Spec>);
 
 impl List {
-    fn add(&mut self, name: &str, shape: &[usize], part: Part, start: Start) {
-        self.0.push(Spec { name: name.to_owned(), shape: shape.to_vec(), part, start, absent: None });
+    fn add(&mut self, name: &str, shape: &[usize], part: Part, role: Role, start: Start) {
+        self.0.push(Spec { name: name.to_owned(), shape: shape.to_vec(), part, role, start, absent: None });
     }
 
     fn bias(&mut self, layer: &str, width: usize, part: Part, (on, switch): (bool, &'static str)) {
-        self.add(&format!("{layer}.bias"), &[width], part, Start::Zero);
+        self.add(&format!("{layer}.bias"), &[width], part, Role::Bias, Start::Zero);
         if let (false, Some(spec)) = (on, self.0.last_mut()) {
             spec.absent = Some(switch);
         }
@@ -114,15 +177,16 @@ impl List {
         layer: &str,
         shape: [usize; 2],
         part: Part,
+        role: Role,
         start: Start,
         bias: (bool, &'static str),
     ) {
-        self.add(&format!("{layer}.weight"), &shape, part, start);
+        self.add(&format!("{layer}.weight"), &shape, part, role, start);
         self.bias(layer, shape[1], part, bias);
     }
 
     fn norm(&mut self, layer: &str, config: &Config) {
-        self.add(&format!("{layer}.weight"), &[config.n_embd], Part::Norm, Start::One);
+        self.add(&format!("{layer}.weight"), &[config.n_embd], Part::Norm, Role::NormScale, Start::One);
         self.bias(layer, config.n_embd, Part::Norm, (config.norm_bias, "norm_bias"));
     }
 }
@@ -193,6 +257,34 @@ mod tests {
         assert_eq!(share(count.token_embedding + count.position_embedding), 31);
         assert_eq!(share(count.attention), 22); // 22.8
         assert_eq!(share(count.mlp), 45); // 45.5
+    }
+
+    #[test]
+    fn roles_say_what_is_transposed_decayed_and_moved_by_muon() {
+        // An MLP whose width is three times the model's looks like a joint projection by its shape, and is none.
+        let config = Config { n_layer: 1, n_embd: 12, n_head: 3, n_inner: Some(36), ..Config::default() };
+        let config = Config { tie_word_embeddings: false, ..config };
+        let role = |name: &str| specs(&config).into_iter().find(|spec| spec.name == name).unwrap().role;
+        assert_eq!(role("h.0.attn.c_attn.weight").muon_matrices(), Some(3));
+        assert_eq!(role("h.0.mlp.c_fc.weight").muon_matrices(), Some(1));
+        assert_eq!(role("wte.weight").muon_matrices(), None);
+        assert_eq!(role("h.0.mlp.c_fc.weight").layout(), Some(WeightLayout::InOut));
+        assert_eq!(role("lm_head.weight").layout(), Some(WeightLayout::OutIn));
+        assert_eq!(role("wpe.weight").layout(), None);
+        let decayed: Vec<String> =
+            specs(&config).into_iter().filter(|spec| spec.role.decays()).map(|spec| spec.name).collect();
+        assert_eq!(
+            decayed,
+            [
+                "wte.weight",
+                "wpe.weight",
+                "h.0.attn.c_attn.weight",
+                "h.0.attn.c_proj.weight",
+                "h.0.mlp.c_fc.weight",
+                "h.0.mlp.c_proj.weight",
+                "lm_head.weight"
+            ]
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Device, Result, Tensor, Var};
-use minigpt_kernels::{MappedMatrix, QuantizedMatrix};
+use minigpt_kernels::{self as ops, MappedMatrix, QuantizedMatrix, WeightLayout};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -70,7 +70,36 @@ impl Weight {
         Ok(Self::Quantized(QuantizedMatrix::new(dtype, shape, turned, &blocks.data()?)?))
     }
 
-    /// The type of the numbers that it is multiplied with.
+    /// `x · W + b` over the last dimension of `x`.
+    ///
+    /// # Shapes
+    /// - `x`: (…, in); output: (…, out)
+    pub(crate) fn linear(&self, x: &Tensor, layout: WeightLayout, bias: Option<&Tensor>) -> Result<Tensor> {
+        let mut shape = x.dims().to_vec();
+        let width = shape.pop().unwrap_or(1);
+        let x = ops::reshape(x, (x.elem_count() / width.max(1), width))?;
+        let y = match self {
+            Self::Plain(weight) => ops::linear(&x, weight, layout, bias)?,
+            Self::Mapped(weight) => ops::mapped_linear(&x, weight, layout, bias)?,
+            Self::Quantized(weight) => ops::quantized_linear(&x, weight, bias)?,
+        }; // (rows, out)
+        shape.push(y.dim(1)?);
+        ops::reshape(&y, shape)
+    }
+
+    /// Some rows of a table.
+    ///
+    /// # Shapes
+    /// - `ids`: (N), u32; output: (N, C)
+    pub(crate) fn rows(&self, ids: &Tensor) -> Result<Tensor> {
+        match self {
+            Self::Plain(table) => ops::embedding(table, ids),
+            Self::Mapped(table) => table.rows(&ids.to_vec1()?),
+            Self::Quantized(table) => table.rows(&ids.to_vec1()?),
+        }
+    }
+
+    /// The type of the activations that it is multiplied with.
     pub fn dtype(&self) -> DType {
         match self {
             Self::Plain(tensor) => tensor.dtype(),

@@ -29,6 +29,11 @@ pub enum Error {
         /// The gradient norm of that step.
         grad_norm: f64,
     },
+    /// A parameter that the loss does not depend on.
+    #[error(
+        "no gradient reached {0}: the loss does not depend on it, or an operation of the pass was not recorded"
+    )]
+    NoGradient(String),
     /// A file that could not be read or written.
     #[error("{}: {problem}", path.display())]
     Io {

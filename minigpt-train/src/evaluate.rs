@@ -46,11 +46,15 @@ pub fn evaluate<D: Dataset>(
     Ok(evaluation)
 }
 
-/// The loss of a batch; with a key, in training.
+/// The loss of a batch; with a key, in training: elements are dropped.
 pub(crate) fn loss(gpt: &Gpt, batch: &Batch, dropout: Option<u64>) -> Result<Loss> {
     let shape = (batch.rows, batch.cols);
     let ids = Tensor::from_slice(&batch.inputs, shape, gpt.device())?;
     let targets = Tensor::from_slice(&batch.targets, shape, gpt.device())?;
     // Padding stands at the end of a row, where no token that counts can see it: no mask is needed.
-    Ok(gpt.loss(&ids, &targets, Pass { dropout, ..Pass::default() })?)
+    let pass = match dropout {
+        Some(key) => Pass::new().with_dropout(key).with_rows(&batch.row_numbers),
+        None => Pass::new(),
+    };
+    Ok(gpt.loss(&ids, &targets, &pass)?)
 }

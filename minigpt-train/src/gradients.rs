@@ -1,6 +1,6 @@
 //! The gradients of one step: summed over micro-batches, measured, and cut to a largest norm.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::flat;
 use candle_core::{DType, Tensor};
 use minigpt_kernels as ops;
@@ -11,18 +11,20 @@ use minigpt_model::{Loss, Parameter};
 pub struct Gradients(Vec<Tensor>);
 
 impl Gradients {
-    /// The gradients of a scalar. A parameter that it does not depend on gets zeros.
+    /// The gradients of a scalar, from candle's own graph.
+    ///
+    /// # Errors
+    /// The scalar does not depend on one of the parameters.
     pub fn of(scalar: &Tensor, parameters: &[Parameter]) -> Result<Self> {
         let mut store = scalar.backward()?;
-        let gradient = |p: &Parameter| match store.remove(&p.tensor) {
-            Some(gradient) => Ok(gradient),
-            None => p.tensor.zeros_like(),
-        };
-        Ok(Self(parameters.iter().map(gradient).collect::<candle_core::Result<_>>()?))
+        Self::collect(parameters, |tensor| Ok(store.remove(tensor)))
     }
 
-    /// Runs a pass of the model that these are the parameters of, and the gradients of its loss: the same as [`Self::of`]
-    /// of the loss's sum, but on the CPU without what candle's own way of keeping them costs.
+    /// Runs a pass of the model that these are the parameters of, and backpropagates its loss: the same as [`Self::of`]
+    /// of the loss's sum, but on the CPU without what candle's own graph costs.
+    ///
+    /// # Errors
+    /// The pass fails, or its loss does not depend on one of the parameters.
     pub fn of_pass(parameters: &[Parameter], pass: impl FnOnce() -> Result<Loss>) -> Result<(Loss, Self)> {
         let on_cpu = |p: &Parameter| p.tensor.device().is_cpu() && p.tensor.dtype() == DType::F32;
         if !parameters.iter().all(on_cpu) {
@@ -33,12 +35,27 @@ impl Gradients {
         let (loss, tape) = ops::record(pass);
         let loss = loss?;
         let mut collected = tape.backward(&loss.sum)?;
-        let gradient = |p: &Parameter| match collected.remove(&p.tensor) {
-            Some(gradient) => Tensor::from_vec(gradient, p.tensor.shape(), p.tensor.device()),
-            None => p.tensor.zeros_like(),
-        };
-        let gradients = parameters.iter().map(gradient).collect::<candle_core::Result<_>>()?;
-        Ok((loss, Self(gradients)))
+        let gradients = Self::collect(parameters, |tensor| {
+            let gradient = collected.remove(tensor);
+            gradient.map(|gradient| Tensor::from_vec(gradient, tensor.shape(), tensor.device())).transpose()
+        })?;
+        Ok((loss, gradients))
+    }
+
+    /// One gradient for every parameter. One without is a mistake somewhere in the pass, not a zero.
+    fn collect(
+        parameters: &[Parameter],
+        mut gradient: impl FnMut(&Tensor) -> candle_core::Result<Option<Tensor>>,
+    ) -> Result<Self> {
+        let mut gradients = Vec::with_capacity(parameters.len());
+        for parameter in parameters {
+            match gradient(&parameter.tensor)? {
+                Some(gradient) => gradients.push(gradient),
+                None if parameter.unused => gradients.push(parameter.tensor.zeros_like()?),
+                None => return Err(Error::NoGradient(parameter.name.clone())),
+            }
+        }
+        Ok(Self(gradients))
     }
 
     /// The gradients, in the order of the parameters.

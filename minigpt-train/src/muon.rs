@@ -13,24 +13,23 @@ const A: f64 = 3.4445;
 const B: f64 = -4.775;
 const C: f64 = 2.0315;
 
-/// The step of a matrix, and its new momentum, from its gradient and its momentum.
+/// The step of `matrices` matrices side by side, and their new momentum, from their gradient and their momentum. Each is
+/// orthogonalised by itself.
 ///
 /// # Shapes
-/// - `gradient`, `momentum`, outputs: (in, out)
-pub fn update(gradient: &Tensor, momentum: &Tensor) -> Result<(Tensor, Tensor)> {
+/// - `gradient`, `momentum`, outputs: (in, matrices · out)
+pub fn update(gradient: &Tensor, momentum: &Tensor, matrices: usize) -> Result<(Tensor, Tensor)> {
     let momentum = ((momentum * MOMENTUM)? + (gradient * (1.0 - MOMENTUM))?)?;
     // Nesterov: look where the momentum is going.
     let ahead = ((gradient * (1.0 - MOMENTUM))? + (&momentum * MOMENTUM)?)?;
     let (rows, columns) = gradient.dims2()?;
-    // A joint projection is several square matrices side by side; each is turned by itself.
-    let parts = if columns == 3 * rows { 3 } else { 1 };
-    let turned = (0..parts)
-        .map(|i| orthogonal(&ahead.narrow(1, i * columns / parts, columns / parts)?.contiguous()?))
+    let width = columns / matrices;
+    let step = (0..matrices)
+        .map(|i| orthogonal(&ahead.narrow(1, i * width, width)?.contiguous()?))
         .collect::<Result<Vec<_>>>()?;
-    let turned = Tensor::cat(&turned, 1)?;
     // Wide outputs get a larger step: what counts is how much each output moves.
-    let scale = ((columns / parts) as f64 / rows as f64).max(1.0).sqrt();
-    Ok(((turned * scale)?, momentum))
+    let scale = (width as f64 / rows as f64).max(1.0).sqrt();
+    Ok(((Tensor::cat(&step, 1)? * scale)?, momentum))
 }
 
 /// The nearest matrix with orthonormal rows or columns, roughly.
@@ -70,7 +69,7 @@ fn polynomial(gram: &[f32], n: usize) -> Vec<f32> {
     sum
 }
 
-/// What all rounds together multiply X with. A round with the polynomial P turns G into P·G·P, so of a matrix that is
+/// What all rounds together multiply X with. A round with the polynomial P makes P·G·P of G, so of a matrix that is
 /// far from square only the small G needs to go through the rounds.
 fn polynomial_of_all_rounds(mut gram: Vec<f32>, n: usize) -> Vec<f32> {
     let mut all = polynomial(&gram, n);
@@ -163,7 +162,7 @@ mod tests {
     #[test]
     fn the_size_of_the_gradient_does_not_matter_and_its_direction_does() {
         let (gradient, zeros) = (numbers(6, 10), numbers(6, 10).zeros_like().unwrap());
-        let step = |scale: f64| update(&(&gradient * scale).unwrap(), &zeros).unwrap().0;
+        let step = |scale: f64| update(&(&gradient * scale).unwrap(), &zeros, 1).unwrap().0;
         let difference = |a: &Tensor, b: &Tensor| {
             (a - b).unwrap().abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap()
         };
@@ -172,15 +171,19 @@ mod tests {
     }
 
     #[test]
-    fn a_joint_projection_is_turned_part_by_part() {
+    fn a_joint_projection_is_orthogonalised_part_by_part_and_a_wide_matrix_as_a_whole() {
         let gradient = numbers(4, 12);
         let zeros = gradient.zeros_like().unwrap();
-        let (whole, _) = update(&gradient, &zeros).unwrap();
+        let (joint, _) = update(&gradient, &zeros, 3).unwrap();
         for i in 0..3 {
             let part = |x: &Tensor| x.narrow(1, 4 * i, 4).unwrap().contiguous().unwrap();
-            let (alone, _) = update(&part(&gradient), &part(&zeros)).unwrap();
-            let difference = (part(&whole) - alone).unwrap().abs().unwrap().max_all().unwrap();
+            let (alone, _) = update(&part(&gradient), &part(&zeros), 1).unwrap();
+            let difference = (part(&joint) - alone).unwrap().abs().unwrap().max_all().unwrap();
             assert!(difference.to_scalar::<f32>().unwrap() < 1e-5);
         }
+        // An MLP that is three times as wide as the model has the same shape, and is one matrix.
+        let (whole, _) = update(&gradient, &zeros, 1).unwrap();
+        let difference = (whole - joint).unwrap().abs().unwrap().max_all().unwrap();
+        assert!(difference.to_scalar::<f32>().unwrap() > 1e-2);
     }
 }

@@ -68,8 +68,15 @@ struct Slot {
 
 #[derive(Debug)]
 enum Memory {
-    AdamW { m: Tensor, v: Tensor },
-    Muon { momentum: Tensor },
+    AdamW {
+        m: Tensor,
+        v: Tensor,
+    },
+    /// Of so many matrices side by side.
+    Muon {
+        momentum: Tensor,
+        matrices: usize,
+    },
 }
 
 impl Optimizer {
@@ -77,11 +84,11 @@ impl Optimizer {
     pub fn new(parameters: &[Parameter], config: OptimizerConfig) -> Result<Self> {
         let slot = |p: &Parameter| {
             let zeros = || p.tensor.zeros_like().map(|z| z.detach());
-            let memory = match config.kind {
-                OptimizerKind::Muon if is_inside_a_block(p) => Memory::Muon { momentum: zeros()? },
+            let memory = match (config.kind, p.role.muon_matrices()) {
+                (OptimizerKind::Muon, Some(matrices)) => Memory::Muon { momentum: zeros()?, matrices },
                 _ => Memory::AdamW { m: zeros()?, v: zeros()? },
             };
-            let decay = if p.tensor.rank() >= 2 { config.weight_decay } else { 0.0 };
+            let decay = if p.role.decays() { config.weight_decay } else { 0.0 };
             Ok(Slot { name: p.name.clone(), parameter: Var::from_tensor(&p.tensor)?, decay, memory })
         };
         let slots = parameters.iter().map(slot).collect::<candle_core::Result<_>>()?;
@@ -105,14 +112,16 @@ impl Optimizer {
                     let update = adamw::Update { beta1, beta2, eps, scale, rate, root_correction2, keep };
                     update.apply(&slot.parameter, m, v, gradient)?;
                 }
-                Memory::Muon { momentum } => inside.push((&slot.parameter, slot.decay, momentum, gradient)),
+                Memory::Muon { momentum, matrices } => {
+                    inside.push((&slot.parameter, slot.decay, momentum, *matrices, gradient));
+                }
             }
         }
         // The matrices are many and small: a thread each, and none is split.
-        inside.into_par_iter().try_for_each(|(parameter, decay, momentum, gradient)| {
-            let (turned, new) = muon::update(&(gradient * scale)?, momentum)?;
+        inside.into_par_iter().try_for_each(|(parameter, decay, momentum, matrices, gradient)| {
+            let (step, new) = muon::update(&(gradient * scale)?, momentum, matrices)?;
             let kept = (parameter.as_detached_tensor() * (1.0 - learning_rate * decay))?;
-            parameter.set(&(kept - (turned * (learning_rate * muon_ratio))?)?)?;
+            parameter.set(&(kept - (step * (learning_rate * muon_ratio))?)?)?;
             *momentum = new;
             Ok::<_, Error>(())
         })?;
@@ -130,7 +139,7 @@ impl Optimizer {
         for slot in &self.slots {
             let parts = match &slot.memory {
                 Memory::AdamW { m, v } => vec![("m", m), ("v", v)],
-                Memory::Muon { momentum } => vec![("momentum", momentum)],
+                Memory::Muon { momentum, .. } => vec![("momentum", momentum)],
             };
             state.extend(parts.into_iter().map(|(part, x)| (format!("{part}.{}", slot.name), x.clone())));
         }
@@ -142,7 +151,7 @@ impl Optimizer {
         for slot in &mut self.slots {
             let parts = match &mut slot.memory {
                 Memory::AdamW { m, v } => vec![("m", m), ("v", v)],
-                Memory::Muon { momentum } => vec![("momentum", momentum)],
+                Memory::Muon { momentum, .. } => vec![("momentum", momentum)],
             };
             for (part, x) in parts {
                 let name = format!("{part}.{}", slot.name);
@@ -155,9 +164,4 @@ impl Optimizer {
         self.step = step;
         Ok(())
     }
-}
-
-/// Whether a parameter is a matrix between two activations, which is what Muon is made for.
-fn is_inside_a_block(parameter: &Parameter) -> bool {
-    parameter.tensor.rank() == 2 && parameter.name.starts_with("h.")
 }

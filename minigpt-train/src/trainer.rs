@@ -264,18 +264,16 @@ impl Trainer {
             let batch = self.data.train.next_batch()?;
             let key = ops::place(ops::place(self.config.seed, self.state.step), micro as u64);
             let (gpt, parameters) = (&self.gpt, &self.parameters);
-            let hands = (0..).zip(batch.deal(self.workers.count())).collect();
-            let learn = |(hand, batches): (u64, Vec<Batch>)| {
+            let learn = |batches: Vec<Batch>| {
                 let mut learned = Learned::default();
-                for (part, batch) in (0..).zip(batches) {
-                    let key = ops::place(ops::place(key, hand), part);
+                for batch in batches {
                     let pass = || loss(gpt, &batch, Some(key));
                     let (loss, gradients) = Gradients::of_pass(parameters, pass)?;
                     learned.add(loss.value()?, loss.tokens, gradients)?;
                 }
                 Ok::<_, Error>(learned)
             };
-            for learned in self.workers.map(hands, learn) {
+            for learned in self.workers.map(batch.deal(self.workers.count()), learn) {
                 let Learned { sum, tokens, gradients } = learned?;
                 if let Some(gradients) = gradients {
                     all.add(sum, tokens, gradients)?;

@@ -9,7 +9,7 @@ use clap::{ArgGroup, Args};
 use minigpt::ModelFolder;
 use minigpt_charts::count;
 use minigpt_generate::{Candidate, candidates, log_softmax};
-use minigpt_model::{Pass, Tensor, Trace};
+use minigpt_model::{BlockSite, Pass, Recording, Site, Tensor};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -111,10 +111,11 @@ pub fn run(args: &InspectArgs) -> Result<()> {
 }
 
 fn answer(args: &InspectArgs, model: &ModelFolder, ids: Vec<u32>) -> Result<Answer> {
-    let mut trace = if args.attention { Trace::attention() } else { Trace::default() };
+    let layers = if args.attention { model.gpt.config().n_layer } else { 0 };
+    let mut patterns = Recording::of((0..layers).map(|layer| Site::Block(layer, BlockSite::Pattern)));
     let input = model.gpt.ids(&[&ids])?;
-    let hidden = model.gpt.hidden(&input, Pass { trace: Some(&mut trace), ..Pass::default() })?;
-    let logits: Vec<Vec<f32>> = model.gpt.head(&hidden.get(0)?)?.to_vec2()?;
+    let logits = model.gpt.forward(&input, &Pass::new().with_hook(&mut patterns))?;
+    let logits: Vec<Vec<f32>> = logits.get(0)?.to_vec2()?;
     let positions: Vec<Position> = judge(&ids, &logits);
     let surprises: Vec<f64> = positions.iter().filter_map(|p| p.logprob).map(|logprob| -logprob).collect();
     let loss = (!surprises.is_empty()).then(|| surprises.iter().sum::<f64>() / surprises.len() as f64);
@@ -138,7 +139,10 @@ fn answer(args: &InspectArgs, model: &ModelFolder, ids: Vec<u32>) -> Result<Answ
             .map(|candidate| Next { token: token(candidate.id), candidate })
             .collect(),
         logits: args.full.then_some(logits),
-        attention: trace.attention.map(|layers| weights(&layers)).transpose()?,
+        attention: args
+            .attention
+            .then(|| weights(&patterns.into_kept().into_values().collect::<Vec<_>>()))
+            .transpose()?,
         ids,
     })
 }

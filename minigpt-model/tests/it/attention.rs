@@ -72,7 +72,7 @@ fn the_module_equals_multihead_attention() {
             ..Attend::default()
         };
         for weights in [false, true] {
-            let attend = Attend { weights, ..attend };
+            let attend = Attend { weights, ..attend.clone() };
             let (y, seen) = module.forward(query, key, value, &attend).unwrap();
             assert_close(&case, &y, fixture.need("out"), 1e-5, 0.0);
             assert_eq!(seen.is_some(), weights);

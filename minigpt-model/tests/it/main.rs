@@ -4,5 +4,6 @@
 mod attention;
 mod cache;
 mod dropout;
+mod hooks;
 mod parity;
 mod support;

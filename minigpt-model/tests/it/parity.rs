@@ -13,7 +13,7 @@ fn check(case: &str) {
 
     assert_close("logits", &gpt.logits(&ids).unwrap(), expected.need("logits"), 1e-5, 0.0);
 
-    let loss = gpt.loss(&ids, &targets, Pass::default()).unwrap().mean().unwrap();
+    let loss = gpt.loss(&ids, &targets, &Pass::new()).unwrap().mean().unwrap();
     let (got, want) = (floats(&loss)[0], expected.floats("loss")[0]);
     assert!((got - want).abs() <= 1e-5 * want, "loss {got} is not {want}");
 
@@ -72,8 +72,7 @@ fn padding_that_nobody_may_look_at_changes_nothing_else() {
     let ids = gpt.ids(&[[1, 2, 3, 4, 5, 6]]).unwrap();
     let padded = gpt.ids(&[[9, 1, 2, 3, 4, 5], [1, 2, 3, 9, 9, 9]]).unwrap();
     let mask = Tensor::new(&[[1u8, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]], &Device::Cpu).unwrap();
-    let pass = Pass { key_padding: Some(&mask), ..Pass::default() };
-    let got = gpt.head(&gpt.hidden(&padded, pass).unwrap()).unwrap();
+    let got = gpt.forward(&padded, &Pass::new().with_key_padding(&mask)).unwrap();
     let want = gpt.logits(&ids).unwrap();
     let (got, want) =
         (got.get(1).unwrap().narrow(0, 0, 3).unwrap(), want.get(0).unwrap().narrow(0, 0, 3).unwrap());
@@ -82,8 +81,7 @@ fn padding_that_nobody_may_look_at_changes_nothing_else() {
     let hole = Tensor::new(&[[0u8, 1, 1, 1, 1, 1]], &Device::Cpu).unwrap();
     let with_hole = |first: u32| {
         let ids = gpt.ids(&[[first, 2, 3, 4, 5, 6]]).unwrap();
-        let pass = Pass { key_padding: Some(&hole), ..Pass::default() };
-        gpt.head(&gpt.hidden(&ids, pass).unwrap()).unwrap().narrow(1, 1, 5).unwrap()
+        gpt.forward(&ids, &Pass::new().with_key_padding(&hole)).unwrap().narrow(1, 1, 5).unwrap()
     };
     assert_close("logits behind a hidden token", &with_hole(7), &with_hole(30), 1e-6, 0.0);
 }

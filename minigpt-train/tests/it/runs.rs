@@ -25,7 +25,7 @@ fn corpus() -> Corpus {
 fn model(corpus: &Corpus) -> Config {
     let vocab_size = corpus.vocab_size().unwrap();
     Config { n_layer: 2, n_head: 2, n_embd: 16, block_size: 40, vocab_size, ..Config::default() }
-        .with_dropout(0.0)
+        .with_dropout(0.1)
 }
 
 fn config(batch_size: usize, gradient_accumulation_steps: usize) -> TrainConfig {
@@ -39,19 +39,27 @@ fn config(batch_size: usize, gradient_accumulation_steps: usize) -> TrainConfig 
 }
 
 fn trainer(config: &TrainConfig, folder: &Path) -> Trainer {
+    trainer_with_dropout(0.1, config, folder)
+}
+
+fn trainer_with_dropout(dropout: f64, config: &TrainConfig, folder: &Path) -> Trainer {
     let corpus = corpus();
-    let model = model(&corpus);
+    let model = model(&corpus).with_dropout(dropout);
     let data = TrainingData::new(corpus, &model, config, Some(Order::Sequential)).unwrap();
     let gpt = Gpt::new(model, 5, &Device::Cpu).unwrap();
     Trainer::new(gpt, data, config.clone(), RunFolder::open(folder).unwrap()).unwrap()
 }
 
-/// The weights after four steps, on so many threads.
+/// The weights after four steps with dropout, on so many threads.
 fn weights(config: &TrainConfig, threads: usize) -> Vec<f32> {
+    weights_with_dropout(0.1, config, threads)
+}
+
+fn weights_with_dropout(dropout: f64, config: &TrainConfig, threads: usize) -> Vec<f32> {
     let folder = tempfile::tempdir().unwrap();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| {
-        let mut trainer = trainer(config, folder.path());
+        let mut trainer = trainer_with_dropout(dropout, config, folder.path());
         trainer.run(&mut (), &AtomicBool::new(false)).unwrap();
         let flat = |p: minigpt_model::Parameter| p.tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();
         trainer.gpt().parameters().into_iter().flat_map(flat).collect()
@@ -60,11 +68,17 @@ fn weights(config: &TrainConfig, threads: usize) -> Vec<f32> {
 
 fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
-    a.iter().zip(b).fold(0f32, |most, (a, b)| most.max((a - b).abs()))
+    // Not `f32::max`, which drops NaN: weights that are no numbers any more are infinitely far from any others.
+    a.iter()
+        .zip(b)
+        .map(|(a, b)| (a - b).abs())
+        .fold(0f32, |most, difference| if difference.is_nan() { f32::INFINITY } else { most.max(difference) })
 }
 
 #[test]
 fn four_micro_batches_are_one_batch_of_four_times_the_size() {
+    // Without dropout, whose key names the micro-batch.
+    let weights = |config: &TrainConfig, threads| weights_with_dropout(0.0, config, threads);
     let whole = weights(&config(16, 1), 1);
     let cut = weights(&config(4, 4), 1);
     let difference = largest_difference(&whole, &cut);
@@ -81,6 +95,9 @@ fn the_number_of_threads_changes_nothing_but_the_last_digits() {
         let difference = largest_difference(&one, &weights(&config(7, 2), threads));
         assert!(difference < 2e-4, "{threads} threads: weights differ by {difference}");
     }
+    // Dropout was really on, and a test that can't see it is none.
+    let without = weights_with_dropout(0.0, &config(7, 2), 1);
+    assert!(largest_difference(&one, &without) > 2e-3);
 }
 
 #[test]

@@ -1,0 +1,59 @@
+//! A forward pass over a model that stays in its files: each layer is loaded when its turn comes, and dropped behind it.
+//! This is how a conversion is checked without room for two models, or for one.
+
+use crate::block::Block;
+use crate::config::Config;
+use crate::embedding::Embedding;
+use crate::error::Result;
+use crate::gpt::{Head, Layers, Leaving, hidden, load_ln_f};
+use crate::linear::Norm;
+use crate::pass::Pass;
+use crate::weights::{Source, Weight};
+use candle_core::{Device, Tensor};
+use std::borrow::Cow;
+use std::cell::RefCell;
+
+struct LayerByLayer<'a> {
+    view: Source<'a>,
+    /// The token table, kept from the embedding for a tied head.
+    table: RefCell<Option<Weight>>,
+}
+
+impl Layers for LayerByLayer<'_> {
+    fn config(&self) -> &Config {
+        self.view.config
+    }
+
+    fn embedding(&self) -> Result<Cow<'_, Embedding>> {
+        let embedding = Embedding::load(self.view.tensors, self.view.config)?;
+        if self.view.config.tie_word_embeddings {
+            self.table.replace(Some(embedding.table().clone()));
+        }
+        Ok(Cow::Owned(embedding))
+    }
+
+    fn block(&self, layer: usize) -> Result<Cow<'_, Block>> {
+        Ok(Cow::Owned(Block::load(self.view.tensors, layer, self.view.config)?))
+    }
+
+    fn ln_f(&self) -> Result<Option<Cow<'_, Norm>>> {
+        Ok(load_ln_f(self.view.tensors, self.view.config)?.map(Cow::Owned))
+    }
+
+    fn head(&self) -> Result<Cow<'_, Head>> {
+        Ok(Cow::Owned(Head::load(self.view.tensors, self.table.take())?))
+    }
+}
+
+impl Source<'_> {
+    /// Logits of every position of one text, with one layer in memory at a time.
+    ///
+    /// # Shapes
+    /// - output: (T, V)
+    pub fn logits(&self, ids: &[u32]) -> Result<Tensor> {
+        let layers = LayerByLayer { view: *self, table: RefCell::default() };
+        let (ids, pass) = (Tensor::new(ids, &Device::Cpu)?.unsqueeze(0)?, Pass::new());
+        let hidden = hidden(&layers, &ids, &pass, Leaving::All)?; // (1, T, C)
+        Ok(layers.head()?.forward(&hidden.squeeze(0)?, &pass)?)
+    }
+}

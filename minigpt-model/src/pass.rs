@@ -1,0 +1,205 @@
+//! One run of the model: which rows and positions it is about, the cache, dropout, hooks. Layers ask it; they don't carry
+//! its parts.
+
+use crate::cache::Cache;
+use crate::error::{Error, Result};
+use crate::hooks::{Hook, Site};
+use candle_core::Tensor;
+use minigpt_kernels::{self as ops, Dropout, Visible};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// One run of the model over rows of tokens.
+///
+/// [`Pass::new`] is an ordinary one: whole rows, from position 0 on, each token seeing itself and those before it. The
+/// `with_…` methods add dropout, a padding mask, hooks.
+#[derive(Default)]
+pub struct Pass<'a> {
+    dropout: Option<DropoutKey>,
+    key_padding: Option<&'a Tensor>,
+    hook: Option<RefCell<&'a mut dyn Hook>>,
+    cached: Option<Cached<'a>>,
+}
+
+/// What decides over dropout in a pass: the element of row `rows[b]` at a site is dropped by (key, site, row, place).
+#[derive(Clone)]
+struct DropoutKey {
+    key: u64,
+    /// The number of each row of this pass in the whole batch; 0, 1, 2, … when absent.
+    rows: Option<Arc<[usize]>>,
+}
+
+/// The tokens of a pass that goes on behind those in a cache.
+struct Cached<'a> {
+    cache: &'a Cache,
+    /// How many tokens each row holds before this pass.
+    starts: Vec<usize>,
+    /// How many tokens of each row are real; the rest is padding.
+    lengths: Vec<usize>,
+}
+
+/// What a block adds to the residual stream: where the addend and the sum can be seen, and how much is dropped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Residual {
+    pub addend: Site,
+    pub sum: Site,
+    pub dropout: f64,
+}
+
+impl<'a> Pass<'a> {
+    /// An ordinary pass: nothing dropped, nothing cached, nobody looking.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Drops elements as `key` decides; another key each step.
+    pub fn with_dropout(self, key: u64) -> Self {
+        Self { dropout: Some(DropoutKey { key, rows: None }), ..self }
+    }
+
+    /// Says which rows of a whole batch these are, for dropout: row `rows[b]` of the batch loses the same elements
+    /// whether it is computed alone, in a part of the batch, or with all others.
+    pub fn with_rows(self, rows: &[usize]) -> Self {
+        let dropout = self.dropout.map(|DropoutKey { key, .. }| DropoutKey { key, rows: Some(rows.into()) });
+        Self { dropout, ..self }
+    }
+
+    /// Hides padding: u8, (B, T), not 0 where a token is real, 0 where it is padding that nobody may look at.
+    pub fn with_key_padding(self, mask: &'a Tensor) -> Self {
+        Self { key_padding: Some(mask), ..self }
+    }
+
+    /// Lets a hook see or change what stands at the sites that it wants.
+    pub fn with_hook(self, hook: &'a mut dyn Hook) -> Self {
+        Self { hook: Some(RefCell::new(hook)), ..self }
+    }
+
+    /// Goes on behind the tokens in a cache; of row `b` only the first `lengths[b]` tokens are real.
+    pub(crate) fn with_cache(self, cache: &'a Cache, lengths: &[usize]) -> Self {
+        let starts = cache.lengths().to_vec();
+        Self { cached: Some(Cached { cache, starts, lengths: lengths.to_vec() }), ..self }
+    }
+
+    /// Whether a batch fits this pass and the model's context.
+    pub(crate) fn check(&self, (rows, tokens): (usize, usize), block_size: usize) -> Result<()> {
+        if tokens > block_size {
+            return Err(Error::Ids(format!("{tokens} tokens do not fit a context of {block_size}")));
+        }
+        if let Some(numbers) = self.dropout.as_ref().and_then(|dropout| dropout.rows.as_ref()) {
+            assert_eq!(numbers.len(), rows, "a number for each row");
+        }
+        Ok(())
+    }
+
+    /// The position of each row's first token.
+    pub(crate) fn starts(&self, rows: usize) -> Vec<usize> {
+        self.cached.as_ref().map_or_else(|| vec![0; rows], |cached| cached.starts.clone())
+    }
+
+    /// Which keys each token may look at: its own and those before it, but no padding.
+    pub(crate) fn visible(&self, rows: usize) -> candle_core::Result<Visible> {
+        let visible = Visible::causal(&self.starts(rows));
+        match self.key_padding {
+            None => Ok(visible),
+            Some(padding) => {
+                let (b, t) = padding.dims2()?;
+                visible.and(&padding.reshape((b, 1, 1, t))?)
+            }
+        }
+    }
+
+    /// Keys and values of a layer with those of the tokens before, where there is a cache.
+    ///
+    /// # Shapes
+    /// - `k`, `v`: (B, H, T, D); outputs: (B, H, Tk, D)
+    pub(crate) fn with_earlier(
+        &self,
+        layer: usize,
+        k: Tensor,
+        v: Tensor,
+    ) -> candle_core::Result<(Tensor, Tensor)> {
+        match &self.cached {
+            None => Ok((k, v)),
+            Some(cached) => cached.cache.write(layer, &k, &v, &cached.starts, &cached.lengths),
+        }
+    }
+
+    /// Whether there is a cache.
+    pub(crate) fn is_cached(&self) -> bool {
+        self.cached.is_some()
+    }
+
+    /// Only the last real token of each row, and the pass that goes on with these alone.
+    ///
+    /// # Shapes
+    /// - `x`: (B, T, C); output: (B, 1, C)
+    pub(crate) fn last_tokens(&self, x: &Tensor) -> candle_core::Result<(Tensor, Pass<'a>)> {
+        let Some(Cached { cache, starts, lengths }) = &self.cached else {
+            candle_core::bail!("only a pass with a cache can go on with the last tokens alone");
+        };
+        let last = |(row, &length): (usize, &usize)| x.narrow(0, row, 1)?.narrow(1, length - 1, 1);
+        let rows: Vec<Tensor> = lengths.iter().enumerate().map(last).collect::<candle_core::Result<_>>()?;
+        let x = if let [row] = &rows[..] { row.clone() } else { Tensor::cat(&rows, 0)? };
+        let starts = starts.iter().zip(lengths).map(|(start, length)| start + length - 1).collect();
+        let cached = Some(Cached { cache, starts, lengths: vec![1; rows.len()] });
+        Ok((x, Pass { cached, ..Pass::default() }))
+    }
+
+    /// Whether somebody looks at a site.
+    pub(crate) fn wants(&self, site: Site) -> bool {
+        self.hook.as_ref().is_some_and(|hook| hook.borrow().wants(site))
+    }
+
+    /// What stands at a site, after whoever looks there has seen or replaced it.
+    pub(crate) fn at(&self, site: Site, x: Tensor) -> candle_core::Result<Tensor> {
+        if !self.wants(site) {
+            return Ok(x);
+        }
+        let replaced = match &self.hook {
+            Some(hook) => hook.borrow_mut().at(site, &x)?,
+            None => None,
+        };
+        match replaced {
+            Some(new) if new.shape() != x.shape() => {
+                candle_core::bail!("a hook put {:?} in the place of {:?} at {site}", new.shape(), x.shape())
+            }
+            Some(new) => Ok(new),
+            None => Ok(x),
+        }
+    }
+
+    /// Dropout at a site, where this pass has any.
+    pub(crate) fn dropout(&self, site: Site, p: f64) -> Option<Dropout> {
+        let DropoutKey { key, rows } = self.dropout.as_ref()?;
+        let dropout = Dropout::new(p, ops::place(*key, place(site)))?;
+        Some(match rows {
+            Some(rows) => dropout.for_rows(Arc::clone(rows)),
+            None => dropout,
+        })
+    }
+
+    /// `x` with elements dropped as training wants it at a site.
+    pub(crate) fn dropped(&self, site: Site, p: f64, x: Tensor) -> candle_core::Result<Tensor> {
+        match self.dropout(site, p) {
+            Some(dropout) => ops::dropout(&x, &dropout),
+            None => Ok(x),
+        }
+    }
+
+    /// `x + y`: what a layer found is added to the residual stream.
+    ///
+    /// # Shapes
+    /// - `x`, `y`, output: (B, T, C)
+    pub(crate) fn residual(&self, x: &Tensor, y: Tensor, about: Residual) -> candle_core::Result<Tensor> {
+        let y = self.at(about.addend, self.dropped(about.addend, about.dropout, y)?)?;
+        self.at(about.sum, ops::add(x, &y)?)
+    }
+}
+
+/// A number for each site where elements are dropped.
+fn place(site: Site) -> u64 {
+    match site {
+        Site::Block(layer, site) => (1 + layer as u64) << 8 | site as u64,
+        Site::Embed | Site::LnF | Site::Logits => 0,
+    }
+}
