@@ -4,7 +4,8 @@
 #![expect(unsafe_code, reason = "blocks are read from bytes")]
 
 use super::dot::{Weights, dot, dot_rows};
-use super::matrix::{Matrix, product};
+use super::matrix::Matrix;
+use super::product;
 use super::with_floats;
 use candle_core::quantized::{GgmlDType, GgmlType, k_quants};
 use candle_core::{Device, Result, Tensor};
