@@ -18,7 +18,7 @@
 //! # Example
 //! ```
 //! use candle_core::{Device, Tensor, Var};
-//! use minigpt_kernels::{WeightLayout, cross_entropy, linear, record};
+//! use minigpt_kernels::{WeightLayout, constant, cross_entropy, linear, record};
 //!
 //! # fn main() -> candle_core::Result<()> {
 //! let weight = Var::from_tensor(&Tensor::new(&[[1f32, 0.0, -1.0], [0.0, 2.0, 0.0]], &Device::Cpu)?)?; // (in, out)
@@ -26,7 +26,7 @@
 //! let target = Tensor::new(&[1u32], &Device::Cpu)?;
 //!
 //! let (loss, tape) = record(|| {
-//!     let logits = linear(&x, &weight, WeightLayout::InOut, None)?; // [0.5, 0.5, −0.5]
+//!     let logits = linear(&constant(&x), &weight, WeightLayout::InOut, None)?; // [0.5, 0.5, −0.5]
 //!     cross_entropy(&logits, &target)
 //! });
 //! let loss = loss?;
@@ -77,6 +77,6 @@ pub use probe::{Lanes, multiply_adds, read_all};
 pub use product::product;
 pub use quantized::{QuantizedMatrix, quantized_linear, quantized_linear_composed};
 pub use rope::{positions, rope, rope_composed};
-pub use tape::{Tape, add, record, reshape, scale};
+pub use tape::{Tape, add, constant, record, reshape, scale};
 
 use elements::{floats, fused, matrix, rows_a_task, with_floats};

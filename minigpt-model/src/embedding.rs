@@ -16,8 +16,10 @@ pub(crate) struct Embedding {
 
 #[derive(Debug, Clone)]
 enum Positions {
-    /// A table (`block_size`, C) to add: learned, or sines and cosines.
-    Added(Tensor),
+    /// A table (`block_size`, C) to add, which is learned.
+    Learned(Tensor),
+    /// A table (`block_size`, C) to add, of sines and cosines.
+    Fixed(Tensor),
     /// Rotations, which attention applies.
     Rotated,
 }
@@ -26,10 +28,10 @@ impl Embedding {
     pub fn take(weights: &dyn Tensors, config: &Config) -> Result<Self> {
         let wte = weights.need("wte.weight")?;
         let positions = match config.position_embedding {
-            PositionEmbedding::Learned => Positions::Added(weights.need_plain("wpe.weight")?),
+            PositionEmbedding::Learned => Positions::Learned(weights.need_plain("wpe.weight")?),
             PositionEmbedding::Sinusoidal => {
                 let table = sinusoidal(config.block_size, config.n_embd, wte.device())?;
-                Positions::Added(table.to_dtype(wte.dtype())?)
+                Positions::Fixed(table.to_dtype(wte.dtype())?)
             }
             PositionEmbedding::Rope => Positions::Rotated,
         };
@@ -59,9 +61,13 @@ impl Embedding {
             Some(scale) => ops::scale(&x, scale)?,
             None => x,
         };
-        let Positions::Added(table) = &self.positions else { return Ok(x) };
-        let ids = Tensor::new(ops::positions(first, t, table.dim(0)?), table.device())?;
-        ops::add(&x, &ops::reshape(&ops::embedding(table, &ids)?, (b, t, c))?)
+        let ids = |table: &Tensor| Tensor::new(ops::positions(first, t, table.dim(0)?), table.device());
+        let positions = match &self.positions {
+            Positions::Learned(table) => ops::embedding(table, &ids(table)?)?,
+            Positions::Fixed(table) => ops::constant(&ops::embedding_composed(table, &ids(table)?)?),
+            Positions::Rotated => return Ok(x),
+        };
+        ops::add(&x, &ops::reshape(&positions, (b, t, c))?)
     }
 }
 
