@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// A matrix inside somebody's buffer: element (i, j) is `data[i * row_stride + j * column_stride]`.
+/// A matrix inside a buffer: element (i, j) is `data[i * row_stride + j * column_stride]`.
 #[derive(Debug, Clone, Copy)]
 pub struct Matrix<'a> {
     /// The buffer.

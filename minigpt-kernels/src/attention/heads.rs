@@ -38,6 +38,7 @@ impl<'a> Heads<'a> {
 }
 
 /// The inputs of all heads.
+#[derive(Clone, Copy)]
 struct Inputs<'a> {
     b: usize,
     h: usize,
