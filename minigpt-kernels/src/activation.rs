@@ -1,4 +1,4 @@
-//! The activation of the MLP: GELU in its two forms, or ReLU.
+//! Activation functions: GELU in its two forms, and ReLU.
 
 use super::tape::{apply1, contiguous};
 use super::{chunks, floats, fused, simd, with_floats};
@@ -6,7 +6,7 @@ use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 use serde::{Deserialize, Serialize};
 use std::f32::consts::FRAC_1_SQRT_2;
 
-/// The nonlinearity inside the MLP, under Hugging Face's names.
+/// An activation function, under Hugging Face's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activation {
@@ -109,7 +109,7 @@ mod tests {
     const ALL: [Activation; 3] = [Activation::GeluNew, Activation::Gelu, Activation::Relu];
 
     #[test]
-    fn gelu_lets_positive_numbers_through_and_bends_negative_ones() -> Result<()> {
+    fn gelu_and_relu_give_the_worked_values() -> Result<()> {
         let x = Tensor::new(&[-2f32, -1.0, 0.0, 1.0, 2.0], &Device::Cpu)?;
         let worked = [
             (Activation::Gelu, [-0.0455f32, -0.1587, 0.0, 0.8413, 1.9545]),

@@ -1,4 +1,4 @@
-//! Cross-entropy: how surprised the model is by what came next, summed over all targets that count.
+//! Cross-entropy: −log of the probability that the logits give to each target, summed over all targets that count.
 
 use super::tape::{apply1, contiguous};
 use super::{floats, fused, rows_a_task, simd, with_floats};
@@ -6,7 +6,7 @@ use candle_core::{CpuStorage, CustomOp1, D, DType, Layout, Result, Shape, Tensor
 use rayon::prelude::*;
 use std::sync::OnceLock;
 
-/// A target that does not count: padding, or a position that nobody asks about.
+/// A target that does not count: padding, or a position without a target.
 pub const IGNORE: u32 = u32::MAX;
 
 /// The sum of −log p(target) over all targets but [`IGNORE`], fused on the CPU.
@@ -37,14 +37,14 @@ pub fn cross_entropy_composed(logits: &Tensor, targets: &Tensor) -> Result<Tenso
     ((log_sum - picked)? * counts.to_dtype(logits.dtype())?)?.to_dtype(DType::F32)?.sum_all()
 }
 
-/// The largest logit, and log Σ exp(logit − largest): in two parts, so that nothing overflows or drowns.
+/// The largest logit, and log Σ exp(logit − largest): in two parts, so that nothing overflows and no digits are lost.
 pub fn log_sum_exp(logits: &[f32]) -> (f32, f64) {
-    /// So few are summed in f32.
-    const PIECE: usize = 1024;
+    /// Up to so many are summed in f32, and these sums in f64.
+    const CHUNK: usize = 1024;
     simd::vectorized(|| {
         let max = simd::max(logits);
-        let piece = |x: &[f32]| f64::from(simd::sum(x, |x| simd::exp(x - max)));
-        (max, logits.chunks(PIECE).map(piece).sum::<f64>().ln())
+        let chunk = |x: &[f32]| f64::from(simd::sum(x, |x| simd::exp(x - max)));
+        (max, logits.chunks(CHUNK).map(chunk).sum::<f64>().ln())
     })
 }
 

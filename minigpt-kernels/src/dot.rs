@@ -1,33 +1,33 @@
-//! A row of weights times a row of numbers: what writing one token after another consists of. The weights may be f32,
-//! 16 bits, or 8 bits in blocks; each kind has a kernel for AVX2 and the same in plain Rust.
+//! Dot products of a row of weights with rows of f32: what a product with a small batch consists of. The weights may be f32,
+//! f16, bf16 or Q8_0 blocks; each format has a kernel for AVX2 and the same in plain Rust.
 #![expect(unsafe_code, reason = "vector instructions")]
 
 use super::simd;
 use half::{bf16, f16};
 
-/// 32 small integers behind a common scale of 16 bits.
+/// A block of Q8_0, llama.cpp's format: a scale in f16, then 32 integers of 8 bits.
 pub type Q8Block = [u8; 34];
 
-/// A kind of weights that can be multiplied as it is stored.
-pub trait Weights: Copy + Send + Sync + 'static {
-    /// Numbers in one of these.
-    const NUMBERS: usize;
+/// A format of weights that are multiplied as they are stored. `Self` is one block of it.
+pub trait WeightFormat: Copy + Send + Sync + 'static {
+    /// Elements in a block.
+    const BLOCK_SIZE: usize;
 
-    /// As plain numbers.
-    fn expand(weights: &[Self], out: &mut [f32]);
+    /// Converts to f32.
+    fn dequantize(weights: &[Self], out: &mut [f32]);
 
-    /// The product in plain Rust.
+    /// The dot product in plain Rust.
     fn dot_portable(weights: &[Self], x: &[f32]) -> f32;
 
     /// # Safety
-    /// The CPU has AVX2, FMA and F16C, and there are as many weights as numbers.
+    /// The CPU has AVX2, FMA and F16C, and there are as many weights as elements of `x`.
     #[cfg(target_arch = "x86_64")]
     unsafe fn dot_avx2(weights: &[Self], x: &[f32]) -> f32;
 }
 
-/// The product of a row of weights with a row of as many numbers.
-pub fn dot<W: Weights>(weights: &[W], x: &[f32]) -> f32 {
-    assert_eq!(weights.len() * W::NUMBERS, x.len(), "rows of one length");
+/// The dot product of a row of weights with a row of as many elements.
+pub fn dot<W: WeightFormat>(weights: &[W], x: &[f32]) -> f32 {
+    assert_eq!(weights.len() * W::BLOCK_SIZE, x.len(), "rows of one length");
     #[cfg(target_arch = "x86_64")]
     if simd::has_avx2() {
         // SAFETY: just asked and asserted.
@@ -36,9 +36,9 @@ pub fn dot<W: Weights>(weights: &[W], x: &[f32]) -> f32 {
     W::dot_portable(weights, x)
 }
 
-/// The products of a row of weights with rows of as many numbers, which begin `row` numbers apart in `x`.
-pub fn dot_rows(weights: &[f32], x: &[f32], row: usize, y: &mut [f32]) {
-    let at = |i: usize| &x[i * row..][..weights.len()];
+/// The dot products of a row of weights with rows of as many elements, which begin `stride` elements apart in `x`.
+pub fn dot_rows(weights: &[f32], x: &[f32], stride: usize, y: &mut [f32]) {
+    let at = |i: usize| &x[i * stride..][..weights.len()];
     let mut done = 0;
     #[cfg(target_arch = "x86_64")]
     if simd::has_avx2() {
@@ -53,10 +53,10 @@ pub fn dot_rows(weights: &[f32], x: &[f32], row: usize, y: &mut [f32]) {
     }
 }
 
-impl Weights for f32 {
-    const NUMBERS: usize = 1;
+impl WeightFormat for f32 {
+    const BLOCK_SIZE: usize = 1;
 
-    fn expand(weights: &[Self], out: &mut [f32]) {
+    fn dequantize(weights: &[Self], out: &mut [f32]) {
         out.copy_from_slice(weights);
     }
 
@@ -67,15 +67,15 @@ impl Weights for f32 {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma")]
     unsafe fn dot_avx2(weights: &[Self], x: &[f32]) -> f32 {
-        // SAFETY: eight numbers are there wherever eight are read.
-        unsafe { avx2::dot(x.len(), |i| avx2::load(weights, i), |i| weights[i], x) }
+        // SAFETY: eight elements are read only where there are eight.
+        unsafe { avx2::dot_by_lanes(x.len(), |i| avx2::load(weights, i), |i| weights[i], x) }
     }
 }
 
-impl Weights for f16 {
-    const NUMBERS: usize = 1;
+impl WeightFormat for f16 {
+    const BLOCK_SIZE: usize = 1;
 
-    fn expand(weights: &[Self], out: &mut [f32]) {
+    fn dequantize(weights: &[Self], out: &mut [f32]) {
         half::slice::HalfFloatSliceExt::convert_to_f32_slice(weights, out);
     }
 
@@ -86,15 +86,15 @@ impl Weights for f16 {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn dot_avx2(weights: &[Self], x: &[f32]) -> f32 {
-        // SAFETY: eight numbers are there wherever eight are read.
-        unsafe { avx2::dot(x.len(), |i| avx2::load_f16(weights, i), |i| weights[i].to_f32(), x) }
+        // SAFETY: eight elements are read only where there are eight.
+        unsafe { avx2::dot_by_lanes(x.len(), |i| avx2::load_f16(weights, i), |i| weights[i].to_f32(), x) }
     }
 }
 
-impl Weights for bf16 {
-    const NUMBERS: usize = 1;
+impl WeightFormat for bf16 {
+    const BLOCK_SIZE: usize = 1;
 
-    fn expand(weights: &[Self], out: &mut [f32]) {
+    fn dequantize(weights: &[Self], out: &mut [f32]) {
         weights.iter().zip(out).for_each(|(w, out)| *out = w.to_f32());
     }
 
@@ -105,15 +105,15 @@ impl Weights for bf16 {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma")]
     unsafe fn dot_avx2(weights: &[Self], x: &[f32]) -> f32 {
-        // SAFETY: eight numbers are there wherever eight are read.
-        unsafe { avx2::dot(x.len(), |i| avx2::load_bf16(weights, i), |i| weights[i].to_f32(), x) }
+        // SAFETY: eight elements are read only where there are eight.
+        unsafe { avx2::dot_by_lanes(x.len(), |i| avx2::load_bf16(weights, i), |i| weights[i].to_f32(), x) }
     }
 }
 
-impl Weights for Q8Block {
-    const NUMBERS: usize = 32;
+impl WeightFormat for Q8Block {
+    const BLOCK_SIZE: usize = 32;
 
-    fn expand(weights: &[Self], out: &mut [f32]) {
+    fn dequantize(weights: &[Self], out: &mut [f32]) {
         simd::vectorized(|| {
             for (block, out) in weights.iter().zip(out.as_chunks_mut::<32>().0) {
                 let scale = scale(block);
@@ -135,17 +135,18 @@ impl Weights for Q8Block {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn dot_avx2(weights: &[Self], x: &[f32]) -> f32 {
-        // SAFETY: a block has 32 integers, and for each there are as many numbers.
+        // SAFETY: `x` has 32 elements for each block.
         unsafe { avx2::dot_q8(weights, x) }
     }
 }
 
-/// A block's scale, from 16 bits: their exponent is moved to its place by a product, which is exact.
+/// A block's scale as f32. The bits of an f16 in the places of an f32 have a wrong exponent bias, which an exact product
+/// corrects.
 #[inline(always)]
 fn scale(block: &Q8Block) -> f32 {
-    const MOVED: f32 = f32::from_bits((127 + 112) << 23);
+    const BIAS: f32 = f32::from_bits((127 + 112) << 23);
     let bits = u32::from(u16::from_le_bytes([block[0], block[1]]));
-    f32::from_bits((bits & 0x8000) << 16 | (bits & 0x7fff) << 13) * MOVED
+    f32::from_bits((bits & 0x8000) << 16 | (bits & 0x7fff) << 13) * BIAS
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -154,13 +155,13 @@ mod avx2 {
     use half::{bf16, f16};
     use std::arch::x86_64::*;
 
-    /// Four sums of eight at a time, so that no addition waits for the one before.
+    /// The dot product in four independent sums of eight lanes, so that no addition waits for the one before.
     ///
     /// # Safety
-    /// AVX2 and FMA; `eight(i)` may be asked for wherever eight numbers of `x` begin, `one(i)` for the rest.
+    /// AVX2 and FMA; `eight(i)` may be called wherever `x` has eight elements from `i` on, `one(i)` for the rest.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
-    pub unsafe fn dot(
+    pub unsafe fn dot_by_lanes(
         length: usize,
         eight: impl Fn(usize) -> __m256,
         one: impl Fn(usize) -> f32,
@@ -182,7 +183,7 @@ mod avx2 {
     #[target_feature(enable = "avx2,fma")]
     pub fn load(x: &[f32], i: usize) -> __m256 {
         debug_assert!(i + 8 <= x.len());
-        // SAFETY: eight numbers from `i` on are there.
+        // SAFETY: there are eight elements from `i` on.
         unsafe { _mm256_loadu_ps(x.as_ptr().add(i)) }
     }
 
@@ -190,7 +191,7 @@ mod avx2 {
     #[target_feature(enable = "avx2,fma,f16c")]
     pub fn load_f16(x: &[f16], i: usize) -> __m256 {
         debug_assert!(i + 8 <= x.len());
-        // SAFETY: eight numbers from `i` on are there.
+        // SAFETY: there are eight elements from `i` on.
         unsafe { _mm256_cvtph_ps(_mm_loadu_si128(x.as_ptr().add(i).cast())) }
     }
 
@@ -198,16 +199,16 @@ mod avx2 {
     #[target_feature(enable = "avx2,fma")]
     pub fn load_bf16(x: &[bf16], i: usize) -> __m256 {
         debug_assert!(i + 8 <= x.len());
-        // SAFETY: eight numbers from `i` on are there.
+        // SAFETY: there are eight elements from `i` on.
         let half = unsafe { _mm_loadu_si128(x.as_ptr().add(i).cast()) };
         _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(half)))
     }
 
-    /// How far ahead weights are asked for, which come from memory one after the other.
+    /// How far ahead weights are prefetched, in bytes.
     const AHEAD: usize = 2048;
 
     /// # Safety
-    /// AVX2, FMA and F16C; `x` has 32 numbers for each block.
+    /// AVX2, FMA and F16C; `x` has 32 elements for each block.
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c")]
     pub unsafe fn dot_q8(blocks: &[Q8Block], x: &[f32]) -> f32 {
@@ -229,7 +230,7 @@ mod avx2 {
         total([sum, _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()])
     }
 
-    /// One row of weights with four of numbers.
+    /// The dot products of one row of weights with four rows.
     ///
     /// # Safety
     /// AVX2 and FMA; all rows are of one length.
@@ -257,7 +258,7 @@ mod avx2 {
     fn total(sums: [__m256; 4]) -> f32 {
         let sum = _mm256_add_ps(_mm256_add_ps(sums[0], sums[1]), _mm256_add_ps(sums[2], sums[3]));
         let mut lanes = [0f32; 8];
-        // SAFETY: there is room for eight.
+        // SAFETY: `lanes` has room for eight.
         unsafe { _mm256_storeu_ps(lanes.as_mut_ptr(), sum) };
         ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) + ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]))
     }
@@ -265,21 +266,26 @@ mod avx2 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::random;
+    use super::super::testing::{elements, random};
     use super::*;
     use candle_core::quantized::{GgmlDType, QTensor};
 
-    fn numbers(n: usize, seed: u64) -> Vec<f32> {
-        random(&[n], seed).to_vec1().unwrap()
-    }
+    #[cfg(target_arch = "x86_64")]
+    use super::super::testing::cpu_has_avx2;
 
-    /// Both kernels against the sum in f64 of the expanded weights.
-    fn check<W: Weights>(weights: &[W], x: &[f32]) {
+    /// Both kernels, called directly, and the dispatch against the sum in f64 of the weights as f32.
+    fn check<W: WeightFormat>(weights: &[W], x: &[f32]) {
         let mut plain = vec![0f32; x.len()];
-        W::expand(weights, &mut plain);
+        W::dequantize(weights, &mut plain);
         let want: f64 = plain.iter().zip(x).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum();
         let size: f64 = plain.iter().zip(x).map(|(w, x)| f64::from((w * x).abs())).sum();
-        for got in [dot(weights, x), W::dot_portable(weights, x)] {
+        let mut results = vec![dot(weights, x), W::dot_portable(weights, x)];
+        #[cfg(target_arch = "x86_64")]
+        if cpu_has_avx2("the dot products of AVX2") {
+            // SAFETY: just asked; the callers give as many weights as elements.
+            results.push(unsafe { W::dot_avx2(weights, x) });
+        }
+        for got in results {
             assert!(
                 (f64::from(got) - want).abs() <= 1e-6 * (size + 1e-9),
                 "{got} is not {want}, of {}",
@@ -289,9 +295,9 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_weights_gives_the_product_of_the_expanded_ones() {
+    fn every_format_gives_the_dot_product_of_the_weights_as_f32() {
         for n in [0, 1, 7, 8, 31, 32, 33, 64, 100, 768, 1000] {
-            let (w, x) = (numbers(n, 1), numbers(n, 2));
+            let (w, x) = (elements(n, 1), elements(n, 2));
             check(&w, &x);
             check(&w.iter().map(|&w| f16::from_f32(w)).collect::<Vec<_>>(), &x);
             check(&w.iter().map(|&w| bf16::from_f32(w)).collect::<Vec<_>>(), &x);
@@ -299,9 +305,9 @@ mod tests {
         for n in [32, 64, 768] {
             let w = QTensor::quantize(&random(&[n], 1), GgmlDType::Q8_0).unwrap();
             let bytes = w.data().unwrap().into_owned();
-            check::<Q8Block>(bytes.as_chunks().0, &numbers(n, 2));
+            check::<Q8Block>(bytes.as_chunks().0, &elements(n, 2));
             let mut ours = vec![0f32; n];
-            Q8Block::expand(bytes.as_chunks().0, &mut ours);
+            Q8Block::dequantize(bytes.as_chunks().0, &mut ours);
             let theirs = w.dequantize(&candle_core::Device::Cpu).unwrap().to_vec1::<f32>().unwrap();
             assert_eq!(ours, theirs);
         }
@@ -310,18 +316,26 @@ mod tests {
     #[test]
     fn rows_together_are_the_rows_one_by_one() {
         for (width, rows) in [(1, 4), (16, 3), (33, 4), (100, 9), (0, 2)] {
-            let (w, x) = (numbers(width, 1), numbers(width * rows, 2));
+            let (w, x) = (elements(width, 1), elements(width * rows, 2));
             let mut y = vec![0f32; rows];
             dot_rows(&w, &x, width, &mut y);
-            for (i, y) in y.iter().enumerate() {
-                let one = dot(&w, &x[i * width..(i + 1) * width]);
+            let row = |i: usize| &x[i * width..(i + 1) * width];
+            let assert_row = |i: usize, y: f32| {
+                let one = f32::dot_portable(&w, row(i));
                 assert!((y - one).abs() <= 1e-5 * (1.0 + one.abs()), "{y} is not {one}");
+            };
+            y.iter().enumerate().for_each(|(i, &y)| assert_row(i, y));
+            #[cfg(target_arch = "x86_64")]
+            if rows >= 4 && cpu_has_avx2("four rows together") {
+                // SAFETY: just asked; the rows are of one length.
+                let four = unsafe { avx2::dot_four(&w, std::array::from_fn(row)) };
+                four.iter().enumerate().for_each(|(i, &y)| assert_row(i, y));
             }
         }
     }
 
     #[test]
-    fn scales_of_16_bits_are_what_the_library_says() {
+    fn scales_are_what_the_half_crate_says() {
         for bits in 0..=u16::MAX {
             let half = f16::from_bits(bits);
             if half.is_finite() {

@@ -1,4 +1,4 @@
-//! Rows of a table by their numbers: where tokens become vectors.
+//! Rows of a table by their ids.
 
 use super::tape::{apply1, contiguous};
 use super::{floats, fused, gradient_buffers, with_floats};
@@ -25,7 +25,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// Adds the rows of a gradient to those of the table that they came from.
+    /// Adds each row of the gradient `dy` to the row of the table that it came from.
     fn add(&self, dtable: &mut [f32], dy: &[f32]) {
         let width = dy.len() / self.ids.len().max(1);
         for (&id, dy) in self.ids.iter().zip(dy.chunks(width.max(1))) {
@@ -58,8 +58,8 @@ impl CustomOp1 for Rows {
                 self.add(&mut sum, dy);
                 sum
             };
-            if gradient_buffers::is_open(table) {
-                gradient_buffers::pour(table, add);
+            if gradient_buffers::collects(table) {
+                gradient_buffers::accumulate(table, add);
                 return Ok(None);
             }
             Tensor::from_vec(add(None), table.shape(), table.device()).map(Some)

@@ -82,7 +82,7 @@ impl LayerNorm {
                 (dw, db)
             })
             .collect();
-        // The pieces are added in their order, so the sum does not depend on which thread was first.
+        // The parts are added in their order, so the sum does not depend on which thread was first.
         let (mut dw, mut db) = (vec![0f32; c], vec![0f32; c]);
         for (w, b) in &partial {
             dw.iter_mut().zip(w).for_each(|(total, part)| *total += part);
@@ -216,7 +216,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn normalising_six_unlike_numbers_gives_the_worked_example() -> Result<()> {
+    fn normalising_six_unlike_values_gives_the_worked_example() -> Result<()> {
         let x = Tensor::new(&[[0.1f32, 0.3, 98.5, 123.7, 0.2, 201.3]], &Device::Cpu)?;
         let (weight, bias) = (x.ones_like()?.squeeze(0)?, x.zeros_like()?.squeeze(0)?);
         let mean = x.mean_all()?.to_scalar::<f32>()?;
@@ -239,7 +239,7 @@ mod tests {
         #[test]
         fn fused_equals_composed(rows in 0usize..40, c in 1usize..70, bias: bool, seed: u64) {
             let inputs = [random(&[rows, c], seed), random(&[c], seed ^ 1), random(&[c], seed ^ 2)];
-            // Of two numbers that are nearly the same, a small eps would magnify the last digits.
+            // With a small eps, a row of two nearly equal values would magnify rounding errors.
             const EPS: f64 = 1e-2;
             let n = if bias { 3 } else { 2 };
             assert_same(

@@ -1,8 +1,42 @@
-//! What is hot on the CPU, fused by hand with its own backward pass, one operation a file.
+//! Fused operations for the CPU, forward and backward, matrix products, and quantised matrices.
 //!
-//! Each fused operation stands below the same thing *composed* from plain candle operations: the readable
-//! definition, the oracle of the fused one's tests, and what runs on a GPU or in another precision. This is the only
-//! place that asks which device a tensor is on.
+//! Each fused operation is a file: on top the same operation *composed* from plain candle operations, which is its readable
+//! definition, the oracle of its tests, and what runs on a GPU or in another dtype; below it the fused forward and
+//! backward. This crate is the only place that asks which device a tensor is on, and that holds `unsafe` arithmetic.
+//!
+//! It never knows what a GPT is: it has no layers, no parameters, no configuration, and reads no files.
+//!
+//! # Where to begin reading
+//! - `layer_norm.rs` is a whole operation on one page, then `attention/`, first `mod.rs`, then `one_head.rs`.
+//! - `product.rs` chooses the kernel for every matrix product: `small_batch.rs` and `dot.rs` for a few rows, `tiles.rs` for
+//!   many.
+//! - `tape.rs` records a training pass, so that [`Tape::backward`] can compute the gradients.
+//!
+//! # Shapes
+//! B: batch rows, T: tokens (time), C: channels, H: heads, D = C / H: the width of a head, V: the rows of a table.
+//!
+//! # Example
+//! ```
+//! use candle_core::{Device, Tensor, Var};
+//! use minigpt_kernels::{WeightLayout, constant, cross_entropy, linear, record};
+//!
+//! # fn main() -> candle_core::Result<()> {
+//! let weight = Var::from_tensor(&Tensor::new(&[[1f32, 0.0, -1.0], [0.0, 2.0, 0.0]], &Device::Cpu)?)?; // (in, out)
+//! let x = Tensor::new(&[[0.5f32, 0.25]], &Device::Cpu)?;
+//! let target = Tensor::new(&[1u32], &Device::Cpu)?;
+//!
+//! let (loss, tape) = record(|| {
+//!     let logits = linear(&constant(&x), &weight, WeightLayout::InOut, None)?; // [0.5, 0.5, −0.5]
+//!     cross_entropy(&logits, &target)
+//! });
+//! let loss = loss?;
+//! assert!((loss.to_scalar::<f32>()? - 0.862).abs() < 1e-3); // −log softmax(logits)₁
+//!
+//! let gradient = tape.backward(&loss)?.remove(&weight).unwrap(); // (in, out), row by row
+//! assert!(gradient[1] < 0.0, "a larger weight of the target lowers the loss");
+//! # Ok(())
+//! # }
+//! ```
 
 mod activation;
 mod attention;
@@ -10,6 +44,7 @@ mod chunks;
 mod cross_entropy;
 mod dot;
 mod dropout;
+mod elements;
 mod embedding;
 mod gradient_buffers;
 mod layer_norm;
@@ -17,6 +52,7 @@ mod linear;
 mod mapped_matrix;
 mod matrix;
 mod probe;
+mod product;
 mod quantized;
 mod rope;
 mod simd;
@@ -39,51 +75,11 @@ pub use gradient_buffers::GradientBuffers;
 pub use layer_norm::{layer_norm, layer_norm_composed};
 pub use linear::{WeightLayout, linear, linear_composed};
 pub use mapped_matrix::{MappedMatrix, SharedBytes, mapped_linear};
-pub use matrix::{Matrix, product};
+pub use matrix::Matrix;
 pub use probe::{Lanes, multiply_adds, read_all};
+pub use product::product;
 pub use quantized::{QuantizedMatrix, quantized_linear, quantized_linear_composed};
-pub use rope::{rope, rope_composed};
-pub use tape::{Tape, add, record, reshape, scale};
+pub use rope::{positions, rope, rope_composed};
+pub use tape::{Tape, add, constant, record, reshape, scale};
 
-use candle_core::{CpuStorage, DType, Layout, Result, Storage, Tensor};
-
-/// Whether the fused operations can take this tensor.
-fn fused(x: &Tensor) -> bool {
-    x.device().is_cpu() && x.dtype() == DType::F32
-}
-
-/// The elements of a contiguous f32 tensor on the CPU, as custom operations are handed them.
-fn floats<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
-    match layout.contiguous_offsets() {
-        Some((start, end)) => Ok(&storage.as_slice::<f32>()?[start..end]),
-        None => candle_core::bail!("a fused operation needs a contiguous tensor, not {layout:?}"),
-    }
-}
-
-/// Gives `f` the elements of tensors on the CPU, copying first those that are not contiguous.
-fn with_floats<const N: usize, R>(
-    tensors: [&Tensor; N],
-    f: impl FnOnce([&[f32]; N]) -> Result<R>,
-) -> Result<R> {
-    let tensors = tensors.iter().map(|x| x.contiguous()).collect::<Result<Vec<_>>>()?;
-    let guards: Vec<_> = tensors.iter().map(Tensor::storage_and_layout).collect();
-    let mut slices = [&[][..]; N];
-    for (slice, (storage, layout)) in slices.iter_mut().zip(&guards) {
-        *slice = match &**storage {
-            Storage::Cpu(storage) => floats(storage, layout)?,
-            _ => candle_core::bail!("a fused operation needs a tensor on the CPU"),
-        };
-    }
-    f(slices)
-}
-
-/// How many rows of this width make a piece of work that is worth giving to a thread.
-fn rows_a_task(width: usize) -> usize {
-    (8192 / width.max(1)).max(1)
-}
-
-/// The positions of `t` tokens a row, row by row, from the row's first on. Positions beyond `size`, which only padding
-/// can have, become the last one.
-pub fn positions(first: &[usize], t: usize, size: usize) -> Vec<u32> {
-    first.iter().flat_map(|&p| (p..p + t).map(|p| p.min(size - 1) as u32)).collect()
-}
+use elements::{floats, fused, matrix, rows_a_task, with_floats};

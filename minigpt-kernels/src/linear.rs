@@ -1,9 +1,9 @@
 //! The product of a layer with its weight and, if it has one, its bias: `x · W + b`.
 
-use super::matrix::{Matrix, add_product, new_product};
-use super::small_batch::{FEW, times, times_turned};
+use super::matrix::Matrix;
+use super::product::{add_product, linear_product, new_product};
 use super::tape::{apply2, apply3, contiguous};
-use super::{floats, fused, gradient_buffers, simd, with_floats};
+use super::{floats, fused, gradient_buffers, matrix, simd, with_floats};
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor};
 
 /// How a weight is stored.
@@ -11,7 +11,7 @@ use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tenso
 pub enum WeightLayout {
     /// (in, out), as GPT-2 stores its layers.
     InOut,
-    /// (out, in), as a table of tokens is stored that serves as the output head.
+    /// (out, in), as PyTorch stores its layers, and as a tied embedding table is stored.
     OutIn,
 }
 
@@ -48,48 +48,23 @@ pub fn linear_composed(
     }
 }
 
+impl WeightLayout {
+    /// The weight as (in, out), whichever way it is stored.
+    pub(crate) fn in_out(self, weight: Matrix<'_>) -> Matrix<'_> {
+        if self == Self::InOut { weight } else { weight.t() }
+    }
+}
+
 struct Linear {
     layout: WeightLayout,
 }
 
-/// The weight as (in, out), whichever way it is stored.
-fn in_out(layout: WeightLayout, weight: &[f32], (first, second): (usize, usize)) -> Matrix<'_> {
-    let weight = Matrix::new(weight, first, second, second);
-    if layout == WeightLayout::InOut { weight } else { weight.t() }
-}
-
-/// The product and how wide it is, from the rows of `x` and a weight with its shape.
-pub(super) fn forward(
-    layout: WeightLayout,
-    x: &[f32],
-    (rows, width): (usize, usize),
-    (weight, shape): (&[f32], (usize, usize)),
-    bias: Option<&[f32]>,
-) -> Result<(Vec<f32>, usize)> {
-    let weight = in_out(layout, weight, shape);
-    if weight.rows != width {
-        candle_core::bail!("a layer for rows of {} got rows of {width}", weight.rows);
+/// `x · W + b` for a weight (in, out), or an error if they don't fit.
+pub(crate) fn forward(x: Matrix, weight: Matrix, bias: Option<&[f32]>) -> Result<Vec<f32>> {
+    if x.columns != weight.rows {
+        candle_core::bail!("a layer for rows of {} got rows of {}", weight.rows, x.columns);
     }
-    let y = match (1..=FEW).contains(&rows) && width > 0 {
-        true => few_rows(layout, x, width, weight, bias),
-        false => new_product(Matrix::new(x, rows, width, width), weight, bias),
-    };
-    Ok((y, weight.columns))
-}
-
-fn few_rows(layout: WeightLayout, x: &[f32], width: usize, weight: Matrix, bias: Option<&[f32]>) -> Vec<f32> {
-    let mut y = match layout {
-        WeightLayout::InOut => times(x, width, weight.data, weight.columns),
-        WeightLayout::OutIn => times_turned(x, width, weight.data, weight.columns),
-    };
-    if let Some(bias) = bias {
-        simd::vectorized(|| {
-            for row in y.chunks_mut(bias.len().max(1)) {
-                row.iter_mut().zip(bias).for_each(|(y, b)| *y += b);
-            }
-        });
-    }
-    y
+    Ok(linear_product(x, weight, bias))
 }
 
 impl Linear {
@@ -99,13 +74,13 @@ impl Linear {
         (weight, weight_layout): (&CpuStorage, &Layout),
         bias: Option<&[f32]>,
     ) -> Result<(CpuStorage, Shape)> {
-        let (rows, width) = x_layout.shape().dims2()?;
-        let weight = (floats(weight, weight_layout)?, weight_layout.shape().dims2()?);
-        let (y, out) = forward(self.layout, floats(x, x_layout)?, (rows, width), weight, bias)?;
-        Ok((CpuStorage::F32(y), Shape::from((rows, out))))
+        let x = matrix(x, x_layout)?;
+        let weight = self.layout.in_out(matrix(weight, weight_layout)?);
+        let y = forward(x, weight, bias)?;
+        Ok((CpuStorage::F32(y), (x.rows, weight.columns).into()))
     }
 
-    /// dx = dy · Wᵀ, and dW = xᵀ · dy in the shape in which W is stored, unless somebody collects it.
+    /// dx = dy · Wᵀ, and dW = xᵀ · dy in the shape in which W is stored, unless [`gradient_buffers`] collects it.
     fn backward(&self, x: &Tensor, weight: &Tensor, dy: &Tensor) -> Result<(Tensor, Option<Tensor>)> {
         let (rows, width) = x.dims2()?;
         let (shape, out) = (weight.dims2()?, dy.dim(1)?);
@@ -115,11 +90,12 @@ impl Linear {
                 WeightLayout::InOut => (x.t(), dy),
                 WeightLayout::OutIn => (dy.t(), x),
             };
-            let dx = new_product(dy, in_out(self.layout, w, shape).t(), None);
-            if !gradient_buffers::is_open(weight) {
+            let w = self.layout.in_out(Matrix::new(w, shape.0, shape.1, shape.1));
+            let dx = new_product(dy, w.t(), None);
+            if !gradient_buffers::collects(weight) {
                 return Ok((dx, Some(new_product(left, right, None))));
             }
-            gradient_buffers::pour(weight, |before| match before {
+            gradient_buffers::accumulate(weight, |before| match before {
                 None => new_product(left, right, None),
                 Some(mut sum) => {
                     add_product(&mut sum, left, right);
@@ -260,6 +236,7 @@ mod tests {
             let want = loss.backward().unwrap().remove(&weight).unwrap();
             let (store, mut buffers) = gradient_buffers::collect(|| loss.backward().unwrap());
             let got = buffers.remove(&weight).unwrap();
+            assert_eq!(got.len(), want.elem_count());
             assert!(store.get(&weight).is_none() && buffers.remove(&weight).is_none());
             for (got, want) in got.iter().zip(want.flatten_all().unwrap().to_vec1::<f32>().unwrap()) {
                 assert!((got - want).abs() <= 1e-4 * (1.0 + want.abs()));

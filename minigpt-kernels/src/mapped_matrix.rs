@@ -1,8 +1,9 @@
-//! A matrix of f32 in the file that it came in. The first passes read it there, so that a model answers at once; a matrix
-//! that is used again and again is copied into memory of its own, where large pages make reading faster.
-#![expect(unsafe_code, reason = "bytes that are read as numbers")]
+//! A matrix of f32 inside a mapped file. The first passes read it there, so that nothing has to be loaded before the first
+//! answer; a matrix that is used more often is copied into memory of its own, where large pages make reading faster.
+#![expect(unsafe_code, reason = "bytes that are read as f32")]
 
 use super::linear::{WeightLayout, forward};
+use super::matrix::Matrix;
 use super::{chunks, with_floats};
 use candle_core::{Device, Result, Tensor};
 use std::ops::Range;
@@ -12,12 +13,12 @@ use std::sync::{Arc, OnceLock};
 /// Passes that read a matrix in its file before it is copied.
 const PASSES_IN_FILE: usize = 3;
 
-/// Bytes that stay where they are for as long as somebody reads them: a mapped file.
+/// Bytes that stay at their address while they are shared, such as a mapped file's.
 pub trait SharedBytes: Send + Sync {
-    /// All of them, always at the same place.
+    /// All of them, always at the same address.
     fn bytes(&self) -> &[u8];
 
-    /// These are not needed any more.
+    /// Says that the bytes in this range are not needed any more.
     fn release(&self, _range: Range<usize>) {}
 }
 
@@ -34,12 +35,12 @@ pub struct MappedMatrix {
 #[derive(Default)]
 struct Copied {
     uses: AtomicUsize,
-    numbers: OnceLock<Vec<f32>>,
+    elements: OnceLock<Vec<f32>>,
 }
 
 impl MappedMatrix {
-    /// The matrix in a range of bytes; none if the range has another size than the shape asks for, or lies in a way that
-    /// this CPU can't read f32 from.
+    /// The matrix in a range of bytes; `None` if the range is not of the size that the shape asks for, or if this CPU can't
+    /// read f32 there.
     pub fn new(file: Arc<dyn SharedBytes>, bytes: Range<usize>, shape: (usize, usize)) -> Option<Self> {
         let part = file.bytes().get(bytes.clone())?;
         let size = shape.0.checked_mul(shape.1)?.checked_mul(size_of::<f32>())?;
@@ -47,33 +48,33 @@ impl MappedMatrix {
         (part.len() == size && readable).then(|| Self { file, bytes, shape, copy: Arc::default() })
     }
 
-    /// Its numbers, row by row: the copy where there is one, otherwise the file's.
-    fn numbers(&self) -> &[f32] {
-        self.copy.numbers.get().map_or_else(|| self.in_file(), Vec::as_slice)
+    /// Its elements, row by row: the copy if there is one, otherwise the file's.
+    fn elements(&self) -> &[f32] {
+        self.copy.elements.get().map_or_else(|| self.in_file(), Vec::as_slice)
     }
 
-    /// Its numbers for one more pass; this is what counts the passes.
-    fn numbers_for_a_pass(&self) -> &[f32] {
-        let Copied { uses, numbers } = &*self.copy;
-        if numbers.get().is_none() && uses.fetch_add(1, Ordering::Relaxed) >= PASSES_IN_FILE {
-            numbers.get_or_init(|| {
+    /// Its elements for one more pass, which is counted.
+    fn elements_for_a_pass(&self) -> &[f32] {
+        let Copied { uses, elements } = &*self.copy;
+        if elements.get().is_none() && uses.fetch_add(1, Ordering::Relaxed) >= PASSES_IN_FILE {
+            elements.get_or_init(|| {
                 let there = self.in_file();
                 chunks::collect(there.len(), |range| there[range].iter().copied())
             });
             self.file.release(self.bytes.clone());
         }
-        self.numbers()
+        self.elements()
     }
 
     fn in_file(&self) -> &[f32] {
         let bytes = &self.file.bytes()[self.bytes.clone()];
-        // SAFETY: `new` made sure that they are aligned and whole; any bits are a number.
+        // SAFETY: `new` made sure that they are aligned and whole; any bits are an f32.
         unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<f32>()) }
     }
 
-    /// A copy.
+    /// A copy as a tensor.
     pub fn plain(&self) -> Result<Tensor> {
-        Tensor::from_slice(self.numbers(), self.shape, &Device::Cpu)
+        Tensor::from_slice(self.elements(), self.shape, &Device::Cpu)
     }
 
     /// Some of its rows.
@@ -87,7 +88,7 @@ impl MappedMatrix {
             if row as usize >= count {
                 candle_core::bail!("row {row} of a matrix that has {count}");
             }
-            all.extend_from_slice(&self.numbers()[row as usize * width..][..width]);
+            all.extend_from_slice(&self.elements()[row as usize * width..][..width]);
         }
         Tensor::from_vec(all, (rows.len(), width), &Device::Cpu)
     }
@@ -111,14 +112,14 @@ pub fn mapped_linear(
     bias: Option<&Tensor>,
 ) -> Result<Tensor> {
     let (rows, width) = x.dims2()?;
-    let weight = (weight.numbers_for_a_pass(), weight.shape);
-    let (y, out) = match bias {
-        Some(bias) => {
-            with_floats([x, bias], |[x, bias]| forward(layout, x, (rows, width), weight, Some(bias)))?
-        }
-        None => with_floats([x], |[x]| forward(layout, x, (rows, width), weight, None))?,
+    let (first, second) = weight.shape;
+    let weight = layout.in_out(Matrix::new(weight.elements_for_a_pass(), first, second, second));
+    let product = |x: &[f32], bias: Option<&[f32]>| forward(Matrix::new(x, rows, width, width), weight, bias);
+    let y = match bias {
+        Some(bias) => with_floats([x, bias], |[x, bias]| product(x, Some(bias)))?,
+        None => with_floats([x], |[x]| product(x, None))?,
     };
-    Tensor::from_vec(y, (rows, out), x.device())
+    Tensor::from_vec(y, (rows, weight.columns), x.device())
 }
 
 #[cfg(test)]
@@ -127,7 +128,7 @@ mod tests {
     use super::super::testing::random;
     use super::*;
 
-    /// Numbers with a few bytes in front of them, as a file has them behind its header.
+    /// Elements behind a few others, which stand for a file's header.
     struct Bytes(Vec<f32>);
 
     impl SharedBytes for Bytes {
@@ -137,8 +138,8 @@ mod tests {
         }
     }
 
-    fn file(front: usize, numbers: &[f32]) -> Arc<dyn SharedBytes> {
-        Arc::new(Bytes([&vec![1.0; front], numbers].concat()))
+    fn file(front: usize, elements: &[f32]) -> Arc<dyn SharedBytes> {
+        Arc::new(Bytes([&vec![1.0; front], elements].concat()))
     }
 
     #[test]
@@ -159,7 +160,7 @@ mod tests {
                 let x = x.narrow(0, 0, 1 + 19 * (pass % 2)).unwrap();
                 let want = linear(&x, &weight, layout, bias).unwrap();
                 assert_eq!(rows(&mapped_linear(&x, &mapped, layout, bias).unwrap()), rows(&want));
-                assert_eq!(mapped.copy.numbers.get().is_some(), pass >= PASSES_IN_FILE);
+                assert_eq!(mapped.copy.elements.get().is_some(), pass >= PASSES_IN_FILE);
             }
             assert_eq!(rows(&mapped.plain().unwrap()), rows(&weight));
             assert!(mapped_linear(&random(&[2, 11], 1), &mapped, layout, None).is_err());

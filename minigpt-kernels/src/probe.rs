@@ -1,13 +1,13 @@
-//! Nothing but arithmetic, and nothing but reading: how fast a CPU could be if a model were only that. Whoever holds a
-//! clock can compare a model with them.
+//! Pure arithmetic and pure reading, to measure the peak of a CPU: what the speed of everything else can be compared with.
+//! Nothing here reads a clock; the caller does.
 
 use super::simd;
 use std::hint::black_box;
 
-/// Chains of multiply-adds that don't wait for each other: enough to hide how long one takes, few enough for registers.
+/// Chains of multiply-adds that do not depend on each other: enough to hide the latency of one, few enough for the registers.
 const CHAINS: usize = 12;
 
-/// How many numbers a chain has: those of one vector register, of which a CPU has 8 or 16.
+/// How many f32 a chain has: as many as a vector register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lanes {
     /// AVX2 and narrower.
@@ -16,7 +16,7 @@ pub enum Lanes {
     Sixteen,
 }
 
-/// Makes `rounds` rounds of multiply-adds on numbers that never leave the registers, on one thread. Returns how many
+/// Makes `rounds` rounds of multiply-adds on values that never leave the registers, on one thread. Returns how many
 /// multiplications and additions that was.
 pub fn multiply_adds(rounds: usize, lanes: Lanes) -> usize {
     match lanes {
@@ -29,7 +29,7 @@ fn chains<const LANES: usize>(rounds: usize) -> usize {
     // A black box, or the compiler would find out that all chains compute the same.
     let (a, b, start) = black_box((0.999, 0.001, [[0.5f32; LANES]; CHAINS]));
     black_box(simd::vectorized(|| {
-        // A variable of this closure, or the numbers might stay in memory.
+        // A variable of this closure, or the values might stay in memory.
         let mut chains = start;
         for _ in 0..rounds {
             for chain in &mut chains {
@@ -43,9 +43,9 @@ fn chains<const LANES: usize>(rounds: usize) -> usize {
     2 * rounds * CHAINS * LANES
 }
 
-/// Reads every number once, on one thread, and returns their sum.
-pub fn read_all(numbers: &[f32]) -> f32 {
-    simd::vectorized(|| simd::sum(numbers, |x| x))
+/// Reads every element once, on one thread, and returns their sum.
+pub fn read_all(elements: &[f32]) -> f32 {
+    simd::vectorized(|| simd::sum(elements, |x| x))
 }
 
 #[cfg(test)]
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operations_are_counted_and_every_number_is_read() {
+    fn operations_are_counted_and_every_element_is_read() {
         assert_eq!(multiply_adds(0, Lanes::Eight), 0);
         assert_eq!(multiply_adds(5, Lanes::Sixteen), 2 * 5 * 12 * 16);
         assert_eq!(read_all(&[1.0; 1003]), 1003.0);

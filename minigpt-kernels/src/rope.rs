@@ -1,8 +1,8 @@
-//! Rotary positions: queries and keys are turned by an angle that grows with their position, so that their product
-//! depends on how far apart they are.
+//! Rotary positions: queries and keys are rotated by an angle that grows with their position, so that their
+//! product depends on how far apart they are.
 
 use super::tape::{apply1, contiguous};
-use super::{floats, fused, positions, rows_a_task, with_floats};
+use super::{floats, fused, rows_a_task, with_floats};
 use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
 
@@ -36,14 +36,20 @@ pub fn rope_composed(
     let x = qkv.reshape((b, t, 3, n_head, 2 * half))?;
     let qk = x.narrow(2, 0, 2)?;
     let (low, high) = (qk.narrow(D::Minus1, 0, half)?, qk.narrow(D::Minus1, half, half)?);
-    let turned = Tensor::cat(
+    let rotated = Tensor::cat(
         &[
             (low.broadcast_mul(&cos)? - high.broadcast_mul(&sin)?)?,
             (high.broadcast_mul(&cos)? + low.broadcast_mul(&sin)?)?,
         ],
         D::Minus1,
     )?;
-    Tensor::cat(&[turned, x.narrow(2, 2, 1)?], 2)?.reshape((b, t, width))
+    Tensor::cat(&[rotated, x.narrow(2, 2, 1)?], 2)?.reshape((b, t, width))
+}
+
+/// The positions of `t` tokens in each batch row, counted from the row's first position. Positions beyond `size`, which only
+/// padding can have, become the last one.
+pub fn positions(first: &[usize], t: usize, size: usize) -> Vec<u32> {
+    first.iter().flat_map(|&p| (p..p + t).map(|p| p.min(size - 1) as u32)).collect()
 }
 
 struct Rope {
@@ -54,8 +60,8 @@ struct Rope {
 }
 
 impl Rope {
-    /// Turns by the angle of each position, or back by it (`sign` −1), which is the gradient.
-    fn turn(&self, qkv: &[f32], (b, t, width): (usize, usize, usize), sign: f32) -> Result<Vec<f32>> {
+    /// Rotates by the angle of each position, or by its negative (`sign` −1), which is the backward pass.
+    fn rotate(&self, qkv: &[f32], (b, t, width): (usize, usize, usize), sign: f32) -> Result<Vec<f32>> {
         let (size, half) = self.cos.dims2()?;
         let positions = positions(&self.first, t, size);
         let mut y = qkv.to_vec();
@@ -67,7 +73,7 @@ impl Rope {
                     let at = positions[i * task + j] as usize * half;
                     let (cos, sin) = (&cos[at..at + half], &sin[at..at + half]);
                     for head in row.chunks_mut(2 * half).take(2 * self.n_head) {
-                        turn_head(head, cos, sin, sign);
+                        rotate_head(head, cos, sin, sign);
                     }
                 }
             });
@@ -77,7 +83,7 @@ impl Rope {
     }
 }
 
-fn turn_head(head: &mut [f32], cos: &[f32], sin: &[f32], sign: f32) {
+fn rotate_head(head: &mut [f32], cos: &[f32], sin: &[f32], sign: f32) {
     let (low, high) = head.split_at_mut(cos.len());
     for (((low, high), &cos), &sin) in low.iter_mut().zip(high).zip(cos).zip(sin) {
         let sin = sign * sin;
@@ -91,13 +97,13 @@ impl CustomOp1 for Rope {
     }
 
     fn cpu_fwd(&self, qkv: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let y = self.turn(floats(qkv, layout)?, layout.shape().dims3()?, 1.0)?;
+        let y = self.rotate(floats(qkv, layout)?, layout.shape().dims3()?, 1.0)?;
         Ok((CpuStorage::F32(y), layout.shape().clone()))
     }
 
     fn bwd(&self, qkv: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
         let shape = qkv.dims3()?;
-        let dx = with_floats([dy], |[dy]| self.turn(dy, shape, -1.0))?;
+        let dx = with_floats([dy], |[dy]| self.rotate(dy, shape, -1.0))?;
         Tensor::from_vec(dx, shape, qkv.device()).map(Some)
     }
 }

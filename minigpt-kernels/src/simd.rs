@@ -1,4 +1,4 @@
-//! Loops that the compiler turns into vector instructions, compiled once for every kind of CPU and chosen at run
+//! Loops that the compiler turns into vector instructions, compiled once for each instruction set and chosen at run
 //! time, and the few functions (`exp`, `tanh`, `erf`) that it can't vectorise by itself.
 //!
 //! Everything here is plain Rust over fixed groups of lanes: the same source is the portable path and the fast one.
@@ -14,10 +14,17 @@ pub fn vectorized<R>(f: impl FnOnce() -> R) -> R {
     arch().dispatch(f)
 }
 
-/// Whether kernels for AVX2, FMA and F16C may run.
+/// Whether the dispatch chooses the kernels for AVX2, FMA and F16C.
 #[cfg(target_arch = "x86_64")]
 pub fn has_avx2() -> bool {
     !matches!(arch(), pulp::Arch::Scalar) && std::arch::is_x86_feature_detected!("f16c")
+}
+
+/// Whether the CPU has AVX2, FMA and F16C, even if `MINIGPT_FORCE_PORTABLE` keeps the dispatch from using them.
+#[cfg(all(test, target_arch = "x86_64"))]
+pub fn cpu_has_avx2() -> bool {
+    use std::arch::is_x86_feature_detected;
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c")
 }
 
 fn arch() -> pulp::Arch {

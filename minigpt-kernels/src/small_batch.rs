@@ -1,31 +1,42 @@
-//! Products with few rows, which is what writing one token after another consists of: the weights are read once, in the
-//! order in which they lie, by all cores. Packing them first, as a large product does, would cost more than it saves.
+//! Products with a small batch, a few rows of `x`, which is what decoding one token after another consists of. The time
+//! goes into reading the weight, so it is read once, in the order in which it lies in memory, by all cores; packing it
+//! first, as a large product does, would cost more than it saves.
 #![expect(unsafe_code, reason = "vector instructions")]
 
-use super::dot::{dot, dot_rows};
-use super::matrix::Matrix;
-use super::simd;
+use crate::dot::{dot, dot_rows};
+use crate::matrix::Matrix;
+use crate::simd;
 use rayon::prelude::*;
 use std::array::from_fn;
 
-/// So many rows are few.
-pub const FEW: usize = 8;
-/// So many, if one thread does it all and the other factor is in the cache.
-const FEW_BY_ONE: usize = 2;
-/// Multiply-adds that are worth a thread.
+/// The largest batch for one thread: it works on what is in its cache, where packing pays from the third row on.
+const SMALL_FOR_ONE_THREAD: usize = 2;
+/// Multiply-adds that are worth a task of their own.
 const TASK: usize = 1 << 15;
 /// Rows of a weight that are added at a time,
-const ROWS: usize = 4;
-/// and columns: so many of these rows stay in the first cache while all rows of `x` meet them.
-const COLUMNS: usize = 128;
+const GROUP: usize = 4;
+/// and columns: so many of these rows stay in the L1 cache while all rows of `x` are multiplied with them.
+const GROUP_COLUMNS: usize = 128;
 
-/// `x · W` for the few rows of `x`, `k` wide, and a weight (k, n).
-pub fn times(x: &[f32], k: usize, weight: &[f32], n: usize) -> Vec<f32> {
-    let m = x.len() / k.max(1);
-    check(x, m, k, weight, n);
+/// `x · W` in a new buffer, on all threads. Neither is empty; both lie in memory without gaps, the weight (in, out) as it
+/// is or transposed.
+pub fn new_product(x: Matrix, weight: Matrix) -> Vec<f32> {
+    let (m, k, n) = (x.rows, x.columns, weight.columns);
+    assert!(m > 0 && k > 0 && n > 0, "an empty product");
+    assert_eq!((x.row_stride, x.column_stride), (k, 1), "rows of x without gaps");
+    let (x, elements) = (&x.data[..m * k], &weight.data[..k * n]);
+    match (weight.row_stride, weight.column_stride) {
+        (stride, 1) if stride == n => sum_of_rows(x, m, k, elements, n),
+        (1, stride) if stride == k => dot_products(x, m, k, elements, n),
+        strides => panic!("a weight with gaps: strides {strides:?} for ({k}, {n})"),
+    }
+}
+
+/// `x · W` for a weight (k, n), as a sum of its rows.
+fn sum_of_rows(x: &[f32], m: usize, k: usize, weight: &[f32], n: usize) -> Vec<f32> {
     // A task takes some rows of the weight, which lie behind one another, and what they add to all of the result.
     let tasks = (2 * rayon::current_num_threads()).min(k * n / TASK).max(1);
-    let rows = k.div_ceil(tasks).next_multiple_of(ROWS);
+    let rows = k.div_ceil(tasks).next_multiple_of(GROUP);
     let parts: Vec<Vec<f32>> = weight
         .par_chunks(rows * n)
         .enumerate()
@@ -43,13 +54,11 @@ pub fn times(x: &[f32], k: usize, weight: &[f32], n: usize) -> Vec<f32> {
     y
 }
 
-/// `x · Wᵀ` for the few rows of `x`, `k` wide, and a weight (n, k).
-pub fn times_turned(x: &[f32], k: usize, weight: &[f32], n: usize) -> Vec<f32> {
-    let m = x.len() / k.max(1);
-    check(x, m, k, weight, n);
-    let rows = (TASK / k.max(1)).max(1);
-    let mut turned = vec![0f32; m * n]; // (n, m)
-    turned.par_chunks_mut(rows * m).zip(weight.par_chunks(rows * k)).for_each(|(y, weight)| {
+/// `x · Wᵀ` for a weight (n, k), by dot products of rows.
+fn dot_products(x: &[f32], m: usize, k: usize, weight: &[f32], n: usize) -> Vec<f32> {
+    let rows = (TASK / k).max(1);
+    let mut y_transposed = vec![0f32; m * n]; // (n, m)
+    y_transposed.par_chunks_mut(rows * m).zip(weight.par_chunks(rows * k)).for_each(|(y, weight)| {
         for (y, w) in y.chunks_mut(m).zip(weight.chunks(k)) {
             match y {
                 [y] => *y = dot(w, x),
@@ -58,30 +67,31 @@ pub fn times_turned(x: &[f32], k: usize, weight: &[f32], n: usize) -> Vec<f32> {
         }
     });
     if m == 1 {
-        return turned;
+        return y_transposed;
     }
     let mut y = vec![0f32; m * n];
-    for (column, values) in turned.chunks(m).enumerate() {
+    for (column, values) in y_transposed.chunks(m).enumerate() {
         values.iter().enumerate().for_each(|(row, value)| y[row * n + column] = *value);
     }
     y
 }
 
-/// Whether [`product`] takes these two: a few rows, and a factor that is read in the order in which it lies.
-pub fn suits(a: Matrix, b: Matrix) -> bool {
-    a.rows <= FEW_BY_ONE && a.column == 1 && (b.row == 1 || b.column == 1)
+/// Whether [`product_on_one_thread`] is the kernel for these two: a small batch, and a factor that is read in the order in
+/// which it lies in memory.
+pub fn suits_one_thread(a: Matrix, b: Matrix) -> bool {
+    a.rows <= SMALL_FOR_ONE_THREAD && a.column_stride == 1 && (b.row_stride == 1 || b.column_stride == 1)
 }
 
-/// `dst = scale · a · b` on one thread, for two that suit. `dst` holds `a.rows` × `b.columns` elements.
-pub fn product(dst: &mut [f32], scale: f32, a: Matrix, b: Matrix) {
+/// `dst = scale · a · b` on the calling thread, for two that suit. `dst` holds `a.rows` × `b.columns` elements.
+pub fn product_on_one_thread(dst: &mut [f32], scale: f32, a: Matrix, b: Matrix) {
     let n = b.columns;
     for (i, y) in dst.chunks_mut(n.max(1)).enumerate() {
-        let x = &a.data[i * a.row..][..a.columns];
-        if b.row == 1 {
-            dot_rows(x, b.data, b.column, y);
+        let x = a.row(i);
+        if b.row_stride == 1 {
+            dot_rows(x, b.data, b.column_stride, y);
         } else {
             y.fill(0.0);
-            add_rows(x, a.columns, 0, b.data, b.row, n, y);
+            add_rows(x, a.columns, 0, b.data, b.row_stride, n, y);
         }
         if scale != 1.0 {
             simd::vectorized(|| y.iter_mut().for_each(|y| *y *= scale));
@@ -89,19 +99,14 @@ pub fn product(dst: &mut [f32], scale: f32, a: Matrix, b: Matrix) {
     }
 }
 
-fn check(x: &[f32], m: usize, k: usize, weight: &[f32], n: usize) {
-    assert!(m > 0 && k > 0 && n > 0, "an empty product");
-    assert_eq!((x.len(), weight.len()), (m * k, k * n), "the sizes of a product");
-}
-
-/// What rows `first`, `first + 1`, … of a weight add to `x · W`. The rows lie `row` numbers apart.
-fn add_rows(x: &[f32], k: usize, first: usize, weight: &[f32], row: usize, n: usize, y: &mut [f32]) {
-    let rows = weight.len().div_ceil(row).min(k - first);
-    let whole = rows / ROWS * ROWS;
-    for i in (0..whole).step_by(ROWS) {
-        for left in (0..n).step_by(COLUMNS) {
-            let columns = left..(left + COLUMNS).min(n);
-            let group: [&[f32]; ROWS] = from_fn(|j| &weight[(i + j) * row..][columns.clone()]);
+/// Adds to `y` what the rows `first`, `first + 1`, … of a weight contribute to `x · W`. The rows lie `stride` elements apart.
+fn add_rows(x: &[f32], k: usize, first: usize, weight: &[f32], stride: usize, n: usize, y: &mut [f32]) {
+    let rows = weight.len().div_ceil(stride).min(k - first);
+    let grouped = rows / GROUP * GROUP;
+    for i in (0..grouped).step_by(GROUP) {
+        for left in (0..n).step_by(GROUP_COLUMNS) {
+            let columns = left..(left + GROUP_COLUMNS).min(n);
+            let group: [&[f32]; GROUP] = from_fn(|j| &weight[(i + j) * stride..][columns.clone()]);
             // Two rows of x share what is read of the weight.
             for (x, y) in x.chunks(2 * k).zip(y.chunks_mut(2 * n)) {
                 let a = |row: usize| from_fn(|j| x[row * k + first + i + j]);
@@ -115,17 +120,17 @@ fn add_rows(x: &[f32], k: usize, first: usize, weight: &[f32], row: usize, n: us
             }
         }
     }
-    for i in whole..rows {
-        let weight = &weight[i * row..][..n];
+    for i in grouped..rows {
+        let weight = &weight[i * stride..][..n];
         for (x, y) in x.chunks(k).zip(y.chunks_mut(n)) {
             simd::vectorized(|| y.iter_mut().zip(weight).for_each(|(y, w)| *y += x[first + i] * w));
         }
     }
 }
 
-/// `y += Σ aᵢ · rowᵢ`, for M of `a` and `y`.
+/// `yₘ += Σᵢ aₘᵢ · rowᵢ`, for M rows of `a` and `y`.
 #[inline]
-fn add_group<const M: usize>(a: [[f32; ROWS]; M], rows: [&[f32]; ROWS], y: [&mut [f32]; M]) {
+fn add_group<const M: usize>(a: [[f32; GROUP]; M], rows: [&[f32]; GROUP], y: [&mut [f32]; M]) {
     #[cfg(target_arch = "x86_64")]
     if simd::has_avx2() {
         let n = rows[0].len();
@@ -138,7 +143,7 @@ fn add_group<const M: usize>(a: [[f32; ROWS]; M], rows: [&[f32]; ROWS], y: [&mut
     add_group_portable(a, rows, y);
 }
 
-fn add_group_portable<const M: usize>(a: [[f32; ROWS]; M], rows: [&[f32]; ROWS], y: [&mut [f32]; M]) {
+fn add_group_portable<const M: usize>(a: [[f32; GROUP]; M], rows: [&[f32]; GROUP], y: [&mut [f32]; M]) {
     for (a, y) in a.iter().zip(y) {
         for (a, row) in a.iter().zip(rows) {
             y.iter_mut().zip(row).for_each(|(y, w)| *y += a * w);
@@ -150,12 +155,12 @@ fn add_group_portable<const M: usize>(a: [[f32; ROWS]; M], rows: [&[f32]; ROWS],
 /// The CPU has AVX2 and FMA, and all rows are of one length.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn add_group_avx2<const M: usize>(a: [[f32; ROWS]; M], rows: [&[f32]; ROWS], y: [&mut [f32]; M]) {
+unsafe fn add_group_avx2<const M: usize>(a: [[f32; GROUP]; M], rows: [&[f32]; GROUP], y: [&mut [f32]; M]) {
     use std::arch::x86_64::*;
     let b = a.map(|a| a.map(|a| _mm256_set1_ps(a)));
     let whole = rows[0].len() / 8 * 8;
     for j in (0..whole).step_by(8) {
-        // SAFETY: eight numbers from `j` on are there, in every row.
+        // SAFETY: every row has eight elements from `j` on.
         unsafe {
             let mut sums: [__m256; M] = from_fn(|m| _mm256_loadu_ps(y[m].as_ptr().add(j)));
             for (i, row) in rows.iter().enumerate() {
@@ -174,14 +179,12 @@ unsafe fn add_group_avx2<const M: usize>(a: [[f32; ROWS]; M], rows: [&[f32]; ROW
 
 #[cfg(test)]
 mod tests {
-    use super::super::matrix::new_product;
-    use super::super::testing::random;
     use super::*;
+    use crate::product::{self, SMALL_BATCH};
+    #[cfg(target_arch = "x86_64")]
+    use crate::testing::cpu_has_avx2;
+    use crate::testing::elements;
     use proptest::prelude::*;
-
-    fn numbers(n: usize, seed: u64) -> Vec<f32> {
-        random(&[n], seed).to_vec1().unwrap()
-    }
 
     fn assert_near(got: &[f32], want: &[f32], k: usize) {
         assert_eq!(got.len(), want.len());
@@ -193,52 +196,60 @@ mod tests {
         }
     }
 
+    /// Both layouts of a weight against the large product.
+    fn assert_product([m, k, n]: [usize; 3], seed: u64) {
+        let (x, w) = (elements(m * k, seed), elements(k * n, seed ^ 1));
+        let x = Matrix::new(&x, m, k, k);
+        for weight in [Matrix::new(&w, k, n, n), Matrix::new(&w, n, k, k).t()] {
+            assert_near(&new_product(x, weight), &product::new_product(x, weight, None), k);
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]
-        fn few_rows_equal_a_product(m in 1usize..=FEW, k in 1usize..70, n in 1usize..300, seed: u64) {
-            let (x, w) = (numbers(m * k, seed), numbers(k * n, seed ^ 1));
-            let a = Matrix::new(&x, m, k, k);
-            assert_near(&times(&x, k, &w, n), &new_product(a, Matrix::new(&w, k, n, n), None), k);
-            assert_near(&times_turned(&x, k, &w, n), &new_product(a, Matrix::new(&w, n, k, k).t(), None), k);
+        fn a_small_batch_equals_the_large_product(m in 1usize..=SMALL_BATCH, k in 1usize..70, n in 1usize..300, seed: u64) {
+            assert_product([m, k, n], seed);
         }
     }
 
     #[test]
-    fn products_of_many_tasks_equal_a_product() {
-        let (m, k, n) = (3, 130, 2500);
-        let (x, w) = (numbers(m * k, 1), numbers(k * n, 2));
-        let a = Matrix::new(&x, m, k, k);
-        assert_near(&times(&x, k, &w, n), &new_product(a, Matrix::new(&w, k, n, n), None), k);
-        assert_near(&times_turned(&x, k, &w, n), &new_product(a, Matrix::new(&w, n, k, k).t(), None), k);
+    fn products_of_many_tasks_equal_the_large_product() {
+        assert_product([3, 130, 2500], 1);
     }
 
     #[test]
     fn one_thread_makes_the_same_of_strided_rows() {
         for (k, n) in [(64, 80), (80, 64), (5, 3), (1, 200), (0, 4), (7, 1)] {
-            let (x, w) = (numbers(2 * k + 5, 1), numbers((k.max(n) + 2) * (k.max(n) + 3), 2));
+            let (x, w) = (elements(2 * k + 5, 1), elements((k.max(n) + 2) * (k.max(n) + 3), 2));
             let a = Matrix::new(&x, 2, k, k + 3);
             for b in [Matrix::new(&w, k, n, n + 2), Matrix::new(&w, n, k, k + 1).t()] {
-                assert!(suits(a, b));
+                assert!(suits_one_thread(a, b));
                 let mut y = vec![7f32; 2 * n];
-                product(&mut y, 0.5, a, b);
-                let want: Vec<f32> = new_product(a, b, None).iter().map(|y| 0.5 * y).collect();
+                product_on_one_thread(&mut y, 0.5, a, b);
+                let want: Vec<f32> = product::new_product(a, b, None).iter().map(|y| 0.5 * y).collect();
                 assert_near(&y, &want, k.max(1));
             }
         }
     }
 
+    /// Both kernels are called directly, so that each run tests both, whichever the dispatch would choose.
     #[test]
+    #[cfg(target_arch = "x86_64")]
     fn both_kernels_add_the_same() {
-        let rows: Vec<Vec<f32>> = (0..ROWS).map(|seed| numbers(37, seed as u64)).collect();
-        let rows: [&[f32]; ROWS] = from_fn(|i| &rows[i][..]);
+        if !cpu_has_avx2("both_kernels_add_the_same") {
+            return;
+        }
+        let rows: Vec<Vec<f32>> = (0..GROUP).map(|seed| elements(37, seed as u64)).collect();
+        let rows: [&[f32]; GROUP] = from_fn(|i| &rows[i][..]);
         let a = from_fn(|m| from_fn(|i| (m + i) as f32 * 0.3 - 1.0));
-        let start = || (numbers(37, 98), numbers(37, 99));
-        let (mut one, mut other) = (start(), start());
-        add_group(a, rows, [&mut one.0, &mut one.1]);
-        add_group_portable(a, rows, [&mut other.0, &mut other.1]);
-        assert_near(&one.0, &other.0, ROWS);
-        assert_near(&one.1, &other.1, ROWS);
+        let start = || (elements(37, 98), elements(37, 99));
+        let (mut avx2, mut portable) = (start(), start());
+        // SAFETY: the CPU has AVX2, and all rows are of one length.
+        unsafe { add_group_avx2(a, rows, [&mut avx2.0, &mut avx2.1]) };
+        add_group_portable(a, rows, [&mut portable.0, &mut portable.1]);
+        assert_near(&avx2.0, &portable.0, GROUP);
+        assert_near(&avx2.1, &portable.1, GROUP);
     }
 }

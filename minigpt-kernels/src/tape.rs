@@ -1,29 +1,35 @@
-//! What a pass did, so that it can be taken back: candle's own record of it costs zeros and an addition for every
-//! gradient, on one thread. Here a gradient is kept as it comes, and added only where a second one comes.
+//! Records a training pass, so that its gradients can be computed: candle's own backward allocates zeros and adds to them
+//! for every gradient, on one thread. Here the first gradient of a tensor is kept as it is, and only a second one is added.
 //!
-//! Only operations of this module are recorded; a pass that is to be taken back consists of nothing else.
+//! Only the operations of this crate are recorded. A gradient that reaches a tensor which none of them made can't be
+//! backpropagated any further and would be lost, so it is an error, unless the tensor is a variable or a [`constant`].
 
 use super::gradient_buffers::{self, GradientBuffers};
 use super::{chunks, fused, with_floats};
 use candle_core::{CustomOp1, CustomOp2, CustomOp3, Result, Shape, Tensor, TensorId};
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-/// Tensors with their gradients.
+/// Inputs of an operation, each with its gradient.
 type Gradients = Vec<(Tensor, Tensor)>;
 
-/// How a gradient goes back through an operation.
-type Back = Box<dyn FnOnce(&Tensor) -> Result<Gradients>>;
+/// Computes the gradients of an operation's inputs from that of its output.
+type Backward = Box<dyn FnOnce(&Tensor) -> Result<Gradients>>;
 
-/// An operation that was made, and what came out of it.
-struct Made {
-    y: TensorId,
-    back: Back,
+/// An operation of a recorded pass.
+struct Recorded {
+    name: &'static str,
+    output: TensorId,
+    backward: Backward,
 }
 
-/// All operations of a pass, in their order.
+/// A recorded pass: its operations, in their order.
 #[derive(Default)]
-pub struct Tape(Vec<Made>);
+pub struct Tape {
+    operations: Vec<Recorded>,
+    /// Tensors that need no gradient.
+    constants: HashSet<TensorId>,
+}
 
 thread_local! {
     static RECORDING: RefCell<Option<Tape>> = const { RefCell::new(None) };
@@ -37,24 +43,49 @@ pub fn record<R>(pass: impl FnOnce() -> R) -> (R, Tape) {
     (result, tape)
 }
 
+/// `x` as an input that needs no gradient, such as a fixed table: backward ends there. Without this, a recorded pass refuses
+/// an input that is neither a variable nor the output of a recorded operation.
+pub fn constant(x: &Tensor) -> Tensor {
+    let x = x.detach();
+    RECORDING.with_borrow_mut(|tape| tape.as_mut().map(|tape| tape.constants.insert(x.id())));
+    x
+}
+
 fn is_recording() -> bool {
     RECORDING.with_borrow(Option::is_some)
 }
 
-fn push(y: &Tensor, back: impl FnOnce(&Tensor) -> Result<Gradients> + 'static) {
-    let made = Made { y: y.id(), back: Box::new(back) };
-    RECORDING.with_borrow_mut(|tape| tape.as_mut().map(|tape| tape.0.push(made)));
+fn push(name: &'static str, y: &Tensor, backward: impl FnOnce(&Tensor) -> Result<Gradients> + 'static) {
+    let recorded = Recorded { name, output: y.id(), backward: Box::new(backward) };
+    RECORDING.with_borrow_mut(|tape| tape.as_mut().map(|tape| tape.operations.push(recorded)));
 }
 
 impl Tape {
     /// The gradients of all variables that a scalar of the pass depends on.
+    ///
+    /// # Errors
+    /// The scalar, or a tensor that a gradient reaches, was made by an operation that is not recorded: a gradient would be
+    /// lost there.
     pub fn backward(self, scalar: &Tensor) -> Result<GradientBuffers> {
+        let outputs: HashSet<TensorId> = self.operations.iter().map(|op| op.output).collect();
+        if !outputs.contains(&scalar.id()) {
+            candle_core::bail!("the scalar of a recorded pass was made by an operation that is not recorded");
+        }
+        let ends_at = |x: &Tensor| x.is_variable() || self.constants.contains(&x.id());
         let mut gradients: HashMap<TensorId, Tensor> = HashMap::new();
         gradients.insert(scalar.id(), scalar.ones_like()?);
         let (done, mut collected) = gradient_buffers::collect(|| -> Result<_> {
-            for Made { y, back } in self.0.into_iter().rev() {
-                let Some(dy) = gradients.remove(&y) else { continue };
-                for (x, dx) in back(&dy)? {
+            for Recorded { name, output, backward } in self.operations.into_iter().rev() {
+                let Some(dy) = gradients.remove(&output) else { continue };
+                for (x, dx) in backward(&dy)? {
+                    if !outputs.contains(&x.id()) && !ends_at(&x) {
+                        candle_core::bail!(
+                            "a gradient of shape {:?} reached a tensor that no recorded operation made: an input of \
+                             `{name}`. Make it with an operation of this crate, or pass it as a `constant` if it needs \
+                             no gradient",
+                            dx.dims()
+                        );
+                    }
                     let sum = match gradients.remove(&x.id()) {
                         Some(before) => sum(&before, &dx)?,
                         None => dx,
@@ -65,38 +96,40 @@ impl Tape {
             Ok(gradients)
         });
         for (id, gradient) in done? {
-            collected.add(id, &gradient)?;
+            if !self.constants.contains(&id) {
+                collected.add(id, &gradient)?;
+            }
         }
         Ok(collected)
     }
 }
 
-/// Makes an operation with one input.
+/// Applies an operation with one input.
 pub(super) fn apply1(x: &Tensor, op: impl CustomOp1 + Send + Sync + 'static) -> Result<Tensor> {
     if !is_recording() {
         return x.apply_op1(op);
     }
     let y = x.apply_op1_no_bwd(&op)?;
     let (x, out) = (x.clone(), y.clone());
-    push(&y, move |dy| Ok(op.bwd(&x, &out, dy)?.map(|dx| (x, dx)).into_iter().collect()));
+    push(op.name(), &y, move |dy| Ok(op.bwd(&x, &out, dy)?.map(|dx| (x, dx)).into_iter().collect()));
     Ok(y)
 }
 
-/// Makes an operation with two inputs.
+/// Applies an operation with two inputs.
 pub(super) fn apply2(x: &Tensor, w: &Tensor, op: impl CustomOp2 + Send + Sync + 'static) -> Result<Tensor> {
     if !is_recording() {
         return x.apply_op2(w, op);
     }
     let y = x.apply_op2_no_bwd(w, &op)?;
     let (x, w, out) = (x.clone(), w.clone(), y.clone());
-    push(&y, move |dy| {
+    push(op.name(), &y, move |dy| {
         let (dx, dw) = op.bwd(&x, &w, &out, dy)?;
         Ok([dx.map(|dx| (x, dx)), dw.map(|dw| (w, dw))].into_iter().flatten().collect())
     });
     Ok(y)
 }
 
-/// Makes an operation with three inputs.
+/// Applies an operation with three inputs.
 pub(super) fn apply3(
     x: &Tensor,
     w: &Tensor,
@@ -108,56 +141,56 @@ pub(super) fn apply3(
     }
     let y = x.apply_op3_no_bwd(w, b, &op)?;
     let (x, w, b, out) = (x.clone(), w.clone(), b.clone(), y.clone());
-    push(&y, move |dy| {
+    push(op.name(), &y, move |dy| {
         let (dx, dw, db) = op.bwd(&x, &w, &b, &out, dy)?;
         Ok([dx.map(|dx| (x, dx)), dw.map(|dw| (w, dw)), db.map(|db| (b, db))].into_iter().flatten().collect())
     });
     Ok(y)
 }
 
-/// The same numbers in another shape.
+/// The same elements in another shape.
 pub fn reshape(x: &Tensor, shape: impl Into<Shape>) -> Result<Tensor> {
     let y = x.reshape(shape.into())?;
     if is_recording() {
         let x = x.clone();
-        push(&y, move |dy| Ok(vec![(x.clone(), dy.reshape(x.shape())?)]));
+        push("reshape", &y, move |dy| Ok(vec![(x.clone(), dy.reshape(x.shape())?)]));
     }
     Ok(y)
 }
 
-/// The same numbers row by row.
+/// The same elements in row-major order.
 pub(super) fn contiguous(x: &Tensor) -> Result<Tensor> {
     let y = x.contiguous()?;
     if is_recording() && y.id() != x.id() {
         let x = x.clone();
-        push(&y, move |dy| Ok(vec![(x, dy.clone())]));
+        push("contiguous", &y, move |dy| Ok(vec![(x, dy.clone())]));
     }
     Ok(y)
 }
 
-/// The sum of two tensors of one shape, as a block adds what it found to the residual stream.
+/// The sum of two tensors of one shape.
 pub fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     if !is_recording() {
         return a + b;
     }
     let y = sum(a, b)?;
     let (a, b) = (a.clone(), b.clone());
-    push(&y, move |dy| Ok(vec![(a, dy.clone()), (b, dy.clone())]));
+    push("add", &y, move |dy| Ok(vec![(a, dy.clone()), (b, dy.clone())]));
     Ok(y)
 }
 
-/// All numbers times one.
+/// All elements times one factor.
 pub fn scale(x: &Tensor, factor: f64) -> Result<Tensor> {
     let y = (x * factor)?;
     if is_recording() {
         let (x, y) = (x.clone(), y.detach());
-        push(&y, move |dy| Ok(vec![(x, (dy * factor)?)]));
+        push("scale", &y, move |dy| Ok(vec![(x, (dy * factor)?)]));
         return Ok(y);
     }
     Ok(y)
 }
 
-/// The sum of two gradients, on all threads of the current pool.
+/// The sum of two tensors, on all threads of the current pool.
 fn sum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     if !fused(a) || a.shape() != b.shape() {
         return a + b;
@@ -171,12 +204,12 @@ fn sum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::random;
-    use super::super::{Activation, WeightLayout, activation, embedding, layer_norm, linear};
+    use super::super::{Activation, WeightLayout, activation, cross_entropy, embedding, layer_norm, linear};
     use super::*;
     use candle_core::{Device, Var};
 
     #[test]
-    fn what_is_taken_back_equals_what_candle_takes_back() {
+    fn gradients_of_a_recorded_pass_are_those_of_candle() {
         let variable = |shape: &[usize], seed| Var::from_tensor(&random(shape, seed)).unwrap();
         let (table, w, b, n) =
             (variable(&[9, 6], 1), variable(&[6, 6], 2), variable(&[6], 3), variable(&[6], 4));
@@ -187,7 +220,7 @@ mod tests {
             let y = activation(&linear(&y, &w, WeightLayout::InOut, Some(&b))?, Activation::Gelu)?;
             let x = add(&reshape(&x, (4, 6))?, &y)?;
             // The table once more, as a tied head.
-            super::super::cross_entropy(&linear(&x, &table, WeightLayout::OutIn, None)?, &ids)
+            cross_entropy(&linear(&x, &table, WeightLayout::OutIn, None)?, &ids)
         };
         let plain: Tensor = pass().unwrap();
         let want = plain.backward().unwrap();
@@ -197,9 +230,63 @@ mod tests {
         let mut got = tape.backward(&loss).unwrap();
         for variable in [&table, &w, &b, &n] {
             let want = want.get(variable).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
-            for (got, want) in got.remove(variable).unwrap().iter().zip(want) {
+            let got = got.remove(variable).unwrap();
+            assert_eq!(got.len(), want.len());
+            for (got, want) in got.iter().zip(want) {
                 assert!((got - want).abs() <= 1e-5 * (1.0 + want.abs()), "{got} is not {want}");
             }
         }
+    }
+
+    /// A linear layer on a tensor made by `middle`, and its sum by cross-entropy.
+    fn pass_with(middle: impl Fn(&Tensor) -> Result<Tensor>) -> Result<GradientBuffers> {
+        let w = Var::from_tensor(&random(&[6, 6], 1)).unwrap();
+        let ids = Tensor::new(&[3u32, 5, 3, 0], &Device::Cpu).unwrap();
+        let (loss, tape) = record(|| {
+            let x = embedding(&w, &ids)?;
+            cross_entropy(&linear(&middle(&x)?, &w, WeightLayout::InOut, None)?, &ids)
+        });
+        tape.backward(&loss?)
+    }
+
+    #[test]
+    fn an_operation_that_is_not_recorded_is_refused_where_its_gradient_would_be_lost() {
+        assert!(pass_with(|x| scale(x, 2.0)).is_ok());
+        for plain in [|x: &Tensor| x * 2.0, |x: &Tensor| x.sqr(), |x: &Tensor| x.narrow(1, 0, 6)?.relu()] {
+            let error = pass_with(plain).unwrap_err().to_string();
+            assert!(error.contains("a gradient of shape [4, 6] reached a tensor"), "{error}");
+            assert!(error.contains("an input of `linear`"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_loss_that_is_not_recorded_is_refused() {
+        let w = Var::from_tensor(&random(&[6, 6], 1)).unwrap();
+        let ids = Tensor::new(&[3u32], &Device::Cpu).unwrap();
+        let (loss, tape) = record(|| cross_entropy(&embedding(&w, &ids)?, &ids)? / 4.0);
+        let error = tape.backward(&loss.unwrap()).unwrap_err().to_string();
+        assert!(error.contains("the scalar of a recorded pass"), "{error}");
+    }
+
+    #[test]
+    fn an_input_without_a_gradient_is_refused_unless_it_is_a_constant() {
+        let fixed = random(&[4, 6], 7);
+        let error = pass_with(|x| add(x, &fixed)).unwrap_err().to_string();
+        assert!(error.contains("[4, 6]") && error.contains("an input of `add`"), "{error}");
+        let mut gradients = pass_with(|x| add(x, &constant(&fixed))).unwrap();
+        assert!(gradients.remove(&fixed).is_none());
+    }
+
+    #[test]
+    fn a_variable_as_a_constant_gets_no_gradient() {
+        let (w, frozen) = (random(&[6, 6], 1), Var::from_tensor(&random(&[6, 6], 2)).unwrap());
+        let w = Var::from_tensor(&w).unwrap();
+        let ids = Tensor::new(&[3u32, 5], &Device::Cpu).unwrap();
+        let (loss, tape) = record(|| {
+            let x = linear(&embedding(&w, &ids)?, &constant(&frozen), WeightLayout::OutIn, None)?;
+            cross_entropy(&x, &ids)
+        });
+        let mut gradients = tape.backward(&loss.unwrap()).unwrap();
+        assert!(gradients.remove(&w).is_some() && gradients.remove(&frozen).is_none());
     }
 }

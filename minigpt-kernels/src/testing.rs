@@ -5,7 +5,7 @@ use candle_core::{Device, Result, Tensor, Var};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-/// A tensor of roughly normal numbers.
+/// A tensor of roughly normal values.
 pub fn random(shape: &[usize], seed: u64) -> Tensor {
     use rand::RngExt;
     let mut rng = SmallRng::seed_from_u64(seed);
@@ -13,6 +13,23 @@ pub fn random(shape: &[usize], seed: u64) -> Tensor {
         .map(|_| (0..4).map(|_| rng.random_range(-1.0f32..1.0)).sum::<f32>() * 0.87)
         .collect();
     Tensor::from_vec(data, shape, &Device::Cpu).unwrap()
+}
+
+/// The elements of such a tensor.
+pub fn elements(n: usize, seed: u64) -> Vec<f32> {
+    random(&[n], seed).to_vec1().unwrap()
+}
+
+/// Whether this CPU can run the AVX2 kernels, whatever `MINIGPT_FORCE_PORTABLE` makes the dispatch choose. If it can't, says
+/// which test is skipped; to the stream itself, since the test harness would swallow an `eprintln!`.
+#[cfg(target_arch = "x86_64")]
+pub fn cpu_has_avx2(test: &str) -> bool {
+    use std::io::Write;
+    let has = super::simd::cpu_has_avx2();
+    if !has {
+        let _ = writeln!(std::io::stderr(), "SKIPPED, since this CPU has no AVX2: {test}");
+    }
+    has
 }
 
 /// Largest difference relative to the largest magnitude of `want`, or to 0.1 where all of `want` is smaller: what is

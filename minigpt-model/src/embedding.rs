@@ -19,8 +19,10 @@ pub(crate) struct Embedding {
 
 #[derive(Debug, Clone)]
 enum Positions {
-    /// A table (`block_size`, C) to add: learned, or sines and cosines.
-    Added(Tensor),
+    /// A table (`block_size`, C) to add, which is learned.
+    Learned(Tensor),
+    /// A table (`block_size`, C) to add, of sines and cosines.
+    Fixed(Tensor),
     /// Rotations, which attention applies.
     Rotated,
 }
@@ -29,10 +31,10 @@ impl Embedding {
     pub fn load(weights: &dyn Tensors, config: &Config) -> Result<Self> {
         let wte = weights.need("wte.weight")?;
         let positions = match config.position_embedding {
-            PositionEmbedding::Learned => Positions::Added(weights.need_plain("wpe.weight")?),
+            PositionEmbedding::Learned => Positions::Learned(weights.need_plain("wpe.weight")?),
             PositionEmbedding::Sinusoidal => {
                 let table = sinusoidal(config.block_size, config.n_embd, wte.device())?;
-                Positions::Added(table.to_dtype(wte.dtype())?)
+                Positions::Fixed(table.to_dtype(wte.dtype())?)
             }
             PositionEmbedding::Rope => Positions::Rotated,
         };
@@ -54,13 +56,16 @@ impl Embedding {
             Some(scale) => ops::scale(&x, scale)?,
             None => x,
         };
-        let x = match &self.positions {
-            Positions::Added(table) => {
-                let ids = ops::positions(&pass.starts(b), t, table.dim(0)?);
-                let positions = ops::embedding(table, &Tensor::new(ids, table.device())?)?;
-                ops::add(&x, &ops::reshape(&positions, (b, t, self.width))?)?
-            }
-            Positions::Rotated => x,
+        let ids =
+            |table: &Tensor| Tensor::new(ops::positions(&pass.starts(b), t, table.dim(0)?), table.device());
+        let positions = match &self.positions {
+            Positions::Learned(table) => Some(ops::embedding(table, &ids(table)?)?),
+            Positions::Fixed(table) => Some(ops::constant(&ops::embedding_composed(table, &ids(table)?)?)),
+            Positions::Rotated => None,
+        };
+        let x = match positions {
+            Some(positions) => ops::add(&x, &ops::reshape(&positions, (b, t, self.width))?)?,
+            None => x,
         };
         pass.at(Site::Embed, pass.dropped(Site::Embed, self.dropout, x)?)
     }
