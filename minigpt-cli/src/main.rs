@@ -10,7 +10,6 @@ mod dtype;
 mod limit;
 mod output;
 mod progress;
-mod table;
 mod threads;
 
 use clap::{Parser, Subcommand};

@@ -37,7 +37,6 @@ mod download;
 mod download_part;
 mod error;
 mod histogram;
-mod histogram_svg;
 mod http;
 mod input_file;
 mod jsonl;
@@ -68,8 +67,7 @@ pub use download::{
     Checked, DownloadEvent, DownloadOptions, Downloaded, Remote, download, download_file, download_text,
 };
 pub use error::{Error, Result};
-pub use histogram::{Bar, Histogram};
-pub use histogram_svg::histogram_svg;
+pub use histogram::{Bar, Histogram, length_chart};
 pub use input_file::InputFile;
 pub use jsonl::{JsonlFile, JsonlSummary};
 pub use lengths::{LengthSummary, Lengths};

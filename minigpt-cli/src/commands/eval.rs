@@ -4,11 +4,10 @@ use crate::device::DeviceKind;
 use crate::dtype::RunDtype;
 use crate::output;
 use crate::progress::Progress;
-use crate::table::Table;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use minigpt::{Answered, ModelFolder, answer_all};
-use minigpt_charts::{count, counted};
+use minigpt_charts::{Table, count, counted};
 use minigpt_data::{
     Corpus, CorpusOptions, CorpusParts, Dataset, Kind, Loader, LossOn, Order, Padding, Prepared, QaDataset,
     QaOptions, Sampling, TextDataset, TokenizerChoice, builtin,

@@ -2,10 +2,9 @@
 
 use crate::output;
 use crate::progress::Progress;
-use crate::table::Table;
 use anyhow::{Result, bail};
 use clap::Args;
-use minigpt_charts::{count, counted};
+use minigpt_charts::{Table, count, counted};
 use minigpt_data::{
     Cleaned, Dtype, Kind, Meta, PartMeta, PrepareOptions, PrepareStage, TokenizerChoice, builtin, prepare,
 };

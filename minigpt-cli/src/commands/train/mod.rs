@@ -4,11 +4,10 @@ mod watch;
 
 use crate::device::DeviceKind;
 use crate::output;
-use crate::table::Table;
 use anyhow::{Context, Result};
 use clap::Args;
 use minigpt::{Place, Run, RunConfig};
-use minigpt_charts::{count, counted};
+use minigpt_charts::{Table, count, counted};
 use minigpt_data::Kind;
 use minigpt_train::{Ended, Report};
 use std::path::{Path, PathBuf};
