@@ -62,7 +62,7 @@ mod tokens;
 pub use bad_lines::{BadLine, BadLines};
 pub use batch::{Batch, IGNORE};
 pub use catalogue::{PUBLIC_SETS, PublicSet};
-pub use corpus::{Corpus, CorpusOptions, CorpusParts, Kind};
+pub use corpus::{Corpus, CorpusKind, CorpusOptions, CorpusParts};
 pub use download::{
     Checked, DownloadEvent, DownloadOptions, Downloaded, Remote, download, download_file, download_text,
 };
@@ -74,7 +74,7 @@ pub use lengths::{LengthSummary, Lengths};
 pub use lines::{Line, Lines, MAX_LINE};
 pub use loader::{Dataset, Loader, Order, Position, Sampling};
 pub use prepare::{PrepareOptions, PrepareStage, prepare};
-pub use prepared::{Meta, PartMeta, Prepared, SourceMeta, TokenizerMeta};
+pub use prepared::{PartMeta, Prepared, PreparedMeta, SourceMeta, TokenizerMeta};
 pub use qa_dataset::{LossOn, Padding, QaDataset, QaOptions, QaSummary};
 pub use qa_encoder::{EncodedRecord, QaEncoder};
 pub use record::{Record, Role, Turn};
@@ -84,4 +84,4 @@ pub use text_dataset::TextDataset;
 pub use text_reader::{Cleaned, TextReader};
 pub use text_source::{Piece, TextSource, TextSummary};
 pub use tokenizer_choice::TokenizerChoice;
-pub use tokens::{Dtype, TokenWriter, Tokens};
+pub use tokens::{IdWidth, TokenWriter, Tokens};

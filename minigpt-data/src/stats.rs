@@ -2,7 +2,7 @@
 
 use crate::bad_lines::BadLines;
 use crate::builtin;
-use crate::corpus::Kind;
+use crate::corpus::CorpusKind;
 use crate::error::{Error, Result};
 use crate::jsonl::JsonlFile;
 use crate::lengths::Lengths;
@@ -13,7 +13,7 @@ use crate::text_parts::count_text;
 use crate::text_reader::Cleaned;
 use crate::text_source::{Piece, TextSource};
 use crate::tokenizer_choice::TokenizerChoice;
-use crate::tokens::{Dtype, Tokens};
+use crate::tokens::{IdWidth, Tokens};
 use minigpt_tokenizer::{CharBuilder, Tokenizer, UNK};
 use serde::Serialize;
 use std::path::Path;
@@ -79,7 +79,7 @@ pub struct TokenStats {
     /// The folder.
     pub name: String,
     /// How wide an id is.
-    pub dtype: Dtype,
+    pub dtype: IdWidth,
     /// Ids for training.
     pub train: u64,
     /// Ids for validation.
@@ -102,10 +102,10 @@ pub fn stats(path: &Path, tokenizer: Option<&TokenizerChoice>, limit: Option<u64
         let records: Vec<Record> = pairs.take(limit).map(Record::from).collect();
         return record_stats(builtin::NAME, &records, choice).map(Stats::Qa);
     }
-    match Kind::of(path) {
-        Kind::Text if Prepared::is_at(path) => token_stats(path, tokenizer, limit).map(Stats::Tokens),
-        Kind::Text => text_stats(path, choice, limit).map(Stats::Text),
-        Kind::Qa => {
+    match CorpusKind::of(path) {
+        CorpusKind::Text if Prepared::is_at(path) => token_stats(path, tokenizer, limit).map(Stats::Tokens),
+        CorpusKind::Text => text_stats(path, choice, limit).map(Stats::Text),
+        CorpusKind::Qa => {
             let file = JsonlFile::open(path)?;
             let tokenizer = choice.for_lines(&file, limit)?;
             let mut counting = Counting::new(file.name(), &tokenizer)?;
@@ -242,7 +242,7 @@ fn token_stats(folder: &Path, choice: Option<&TokenizerChoice>, limit: Option<u6
     check(&val)?;
     Ok(TokenStats {
         name: folder.display().to_string(),
-        dtype: meta.map_or(Dtype::U16, |meta| meta.dtype),
+        dtype: meta.map_or(IdWidth::U16, |meta| meta.dtype),
         train: train.len(),
         val: val.len(),
         largest_id: train.largest().max(val.largest()),

@@ -264,7 +264,7 @@ impl Trainer {
             let batch = self.data.train.next_batch()?;
             let key = ops::place(ops::place(self.config.seed, self.state.step), micro as u64);
             let (gpt, parameters) = (&self.gpt, &self.parameters);
-            let hands = (0..).zip(batch.deal(self.workers.count())).collect();
+            let hands = (0..).zip(batch.split(self.workers.count())).collect();
             let learn = |(hand, batches): (u64, Vec<Batch>)| {
                 let mut learned = Learned::default();
                 for (part, batch) in (0..).zip(batches) {

@@ -9,8 +9,8 @@ use clap::{Args, ValueEnum};
 use minigpt::{Answered, ModelFolder, answer_all};
 use minigpt_charts::{Table, count, counted};
 use minigpt_data::{
-    Corpus, CorpusOptions, CorpusParts, Dataset, Kind, Loader, LossOn, Order, Padding, Prepared, QaDataset,
-    QaOptions, Sampling, TextDataset, TokenizerChoice, builtin,
+    Corpus, CorpusKind, CorpusOptions, CorpusParts, Dataset, Loader, LossOn, Order, Padding, Prepared,
+    QaDataset, QaOptions, Sampling, TextDataset, TokenizerChoice, builtin,
 };
 use minigpt_train::{Evaluation, Workers, evaluate};
 use serde::Serialize;
@@ -146,8 +146,8 @@ fn open(args: &EvalArgs, model: &ModelFolder, loss_on: LossOn, max_length: usize
     );
     let options = CorpusOptions {
         kind: args.kind.map(|kind| match kind {
-            KindName::Text => Kind::Text,
-            KindName::Qa => Kind::Qa,
+            KindName::Text => CorpusKind::Text,
+            KindName::Qa => CorpusKind::Qa,
         }),
         tokenizer: model.tokenizer.clone().map(TokenizerChoice::Ready),
         val_fraction,
