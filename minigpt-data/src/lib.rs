@@ -1,8 +1,11 @@
 //! What a model learns from: plain text, question/answer lines, and tokens prepared from them.
 //!
-//! In the order data flows:
+//! This crate never knows the model: a [`Batch`] is plain `u32` ids, no tensors. It never prints; what takes long tells
+//! its progress to a callback.
 //!
-//! 1. **Reading**: [`TextSource`] gives text piece by piece, [`JsonlFile`] gives [`Record`]s line by line and
+//! Begin reading with `corpus.rs`, which goes the whole way from a path to batches. In the order data flows:
+//!
+//! 1. **Reading**: [`TextSource`] gives text chunk by chunk, [`JsonlFile`] gives [`Record`]s line by line and
 //!    [`BadLines`] for what it could not use.
 //! 2. **Changing**: [`prepare`] writes a folder of tokens that [`Prepared`] opens, [`split()`] writes lines to two
 //!    files, [`download()`] fetches public sets, [`stats()`] measures.
@@ -82,6 +85,6 @@ pub use split::{Selection, SplitOptions, SplitReport, split};
 pub use stats::{QaStats, Stats, TextStats, TokenStats, record_stats, stats};
 pub use text_dataset::TextDataset;
 pub use text_reader::{Cleaned, TextReader};
-pub use text_source::{Piece, TextSource, TextSummary};
+pub use text_source::{TextChunk, TextSource, TextSummary};
 pub use tokenizer_choice::TokenizerChoice;
 pub use tokens::{IdWidth, TokenWriter, Tokens};

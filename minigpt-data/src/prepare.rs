@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use crate::prepared::{META, PartMeta, PreparedMeta, SourceMeta, TRAIN, VAL};
 use crate::text_parts::{TextParts, count_text, train_characters};
-use crate::text_source::{Piece, TextSource, TextSummary};
+use crate::text_source::{TextChunk, TextSource, TextSummary};
 use crate::tokenizer_choice::TokenizerChoice;
 use crate::tokens::{IdWidth, TokenWriter};
 use minigpt_files::OutputFolder;
@@ -63,12 +63,12 @@ pub fn prepare(
     let writer = |name| TokenWriter::create(&folder.path().join(name), dtype);
     let mut parts = TextParts::new(&tokenizer, train, writer(TRAIN)?, writer(VAL)?);
     let mut done = 0;
-    let again = source.read(options.limit, &mut |piece| {
-        if let Piece::Text(text) = piece {
+    let again = source.read(options.limit, &mut |chunk| {
+        if let TextChunk::Text(text) = chunk {
             done += text.len() as u64;
             progress(PrepareStage::Encoding, done, total);
         }
-        parts.push(piece)
+        parts.push(chunk)
     })?;
     if again != summary {
         let why = std::io::Error::other("it changed while it was being read");

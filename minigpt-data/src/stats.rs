@@ -11,7 +11,7 @@ use crate::qa_encoder::QaEncoder;
 use crate::record::Record;
 use crate::text_parts::count_text;
 use crate::text_reader::Cleaned;
-use crate::text_source::{Piece, TextSource};
+use crate::text_source::{TextChunk, TextSource};
 use crate::tokenizer_choice::TokenizerChoice;
 use crate::tokens::{IdWidth, Tokens};
 use minigpt_tokenizer::{CharBuilder, Tokenizer, UNK};
@@ -169,8 +169,8 @@ fn text_stats(path: &Path, choice: &TokenizerChoice, limit: Option<u64>) -> Resu
     let mut encoder = ready.as_ref().map(Tokenizer::encoder);
     let (mut ids, mut tokens) = (Vec::new(), 0);
     let mut lines = LineLengths::default();
-    let summary = source.read(limit, &mut |piece| {
-        let Piece::Text(text) = piece else { return Ok(()) };
+    let summary = source.read(limit, &mut |chunk| {
+        let TextChunk::Text(text) = chunk else { return Ok(()) };
         builder.push(text);
         lines.push(text);
         if let Some(encoder) = &mut encoder {
@@ -201,7 +201,7 @@ fn text_stats(path: &Path, choice: &TokenizerChoice, limit: Option<u64>) -> Resu
     })
 }
 
-/// Lengths of the lines of a text that comes in pieces.
+/// Lengths of the lines of a text that comes in chunks.
 #[derive(Default)]
 struct LineLengths {
     lengths: Lengths,
@@ -211,9 +211,9 @@ struct LineLengths {
 
 impl LineLengths {
     fn push(&mut self, text: &str) {
-        for piece in text.split_inclusive('\n') {
-            self.current += piece.chars().count() as u64;
-            self.open = !piece.ends_with('\n');
+        for chunk in text.split_inclusive('\n') {
+            self.current += chunk.chars().count() as u64;
+            self.open = !chunk.ends_with('\n');
             if !self.open {
                 self.lengths.add(self.current - 1);
                 self.current = 0;
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn lines_of_text_are_counted_across_pieces() {
         let mut lines = LineLengths::default();
-        ["ab", "c\n\nd", "", "\nlast"].iter().for_each(|piece| lines.push(piece));
+        ["ab", "c\n\nd", "", "\nlast"].iter().for_each(|chunk| lines.push(chunk));
         let lengths = lines.finish();
         assert_eq!((lengths.count(), lengths.summary().total, lengths.summary().max), (4, 8, 4));
     }

@@ -52,8 +52,8 @@ impl EventFile {
         &self.path
     }
 
-    /// Says that the run begins again at `step`: what earlier files of the folder tell of it and of later steps is
-    /// taken back. For a run that resumes.
+    /// Says that the run begins again at `step`: TensorBoard drops what earlier files of the folder say of it
+    /// and of later steps. For a run that resumes.
     ///
     /// # Errors
     /// A disk that is full or gone.
@@ -62,7 +62,7 @@ impl EventFile {
         self.write(&event(step, wall_time).message(7, &Message::default().integer(1, START)))
     }
 
-    /// Writes all numbers of a record and brings them to the disk's door.
+    /// Writes the scalars of a record and flushes them.
     ///
     /// # Errors
     /// A disk that is full or gone.
@@ -117,7 +117,7 @@ impl EventFile {
         self.flush()
     }
 
-    /// Hands everything to the system, from where it survives the end of this process.
+    /// Passes everything to the operating system, where it survives the end of this process.
     ///
     /// # Errors
     /// A disk that is full or gone.
