@@ -1,4 +1,7 @@
 //! Numbers in text: grouped, or short with a unit.
+//!
+//! indicatif has such formats too, but only the binary may depend on it, and library errors and charts tell numbers
+//! as well: these few are the workspace's own, and the only ones.
 
 /// 1115394 as `1,115,394`.
 pub fn count(number: u64) -> String {
@@ -38,6 +41,26 @@ pub fn metric(number: f64) -> String {
     format!("{size:.digits$} {unit}")
 }
 
+/// A number with so many decimals; one that left all bounds in powers of ten.
+pub fn decimal(number: f64, decimals: usize) -> String {
+    if number.abs() < 1e5 { format!("{number:.decimals$}") } else { format!("{number:.1e}") }
+}
+
+/// A time in the unit that fits: `1.2 ms`, `118 s`, `12 min`, `3.4 h`.
+pub fn duration(seconds: f64) -> String {
+    match seconds {
+        s if !s.is_finite() => "–".to_owned(),
+        0.0 => "0.0 s".to_owned(),
+        s if s < 0.9995 => format!("{:.1} ms", s * 1e3),
+        s if s < 10.0 => format!("{s:.1} s"),
+        s if s < 300.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s if s < 2.0 * 86_400.0 => format!("{:.1} h", s / 3600.0),
+        s if s < 2.0 * 31_557_600.0 => format!("{:.1} days", s / 86_400.0),
+        s => format!("{} years", count((s / 31_557_600.0).round() as u64)),
+    }
+}
+
 /// `1 line`, `2 lines`.
 pub fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
@@ -54,5 +77,17 @@ mod tests {
         assert_eq!([999_999, 22_502_601, 2_227_753_162].map(bytes), ["1.0 MB", "22.5 MB", "2.2 GB"]);
         assert_eq!([0.0, 950.0, 1500.0, 174_604_259_328.0].map(metric), ["0 ", "950 ", "1.5 k", "175 G"]);
         assert_eq!([0, 1, 2].map(|n| counted(n, "line")), ["0 lines", "1 line", "2 lines"]);
+    }
+    #[test]
+    fn times_are_told_in_the_unit_that_fits() {
+        let short = [0.0, 0.0012, 3.0, 118.4, 720.0].map(duration);
+        assert_eq!(short, ["0.0 s", "1.2 ms", "3.0 s", "118 s", "12 min"]);
+        let long = [12_240.0, 1e6, 1e9, f64::NAN].map(duration);
+        assert_eq!(long, ["3.4 h", "11.6 days", "32 years", "–"]);
+    }
+
+    #[test]
+    fn what_left_all_bounds_is_told_in_powers_of_ten() {
+        assert_eq!([1.23456, -2.0, 1e30].map(|x| decimal(x, 3)), ["1.235", "-2.000", "1.0e30"]);
     }
 }

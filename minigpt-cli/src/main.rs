@@ -10,7 +10,8 @@ mod dtype;
 mod limit;
 mod output;
 mod progress;
-mod table;
+#[cfg(test)]
+mod sources;
 mod threads;
 
 use clap::{Parser, Subcommand};
@@ -125,8 +126,20 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
             Some("choose another place, or pass --force to replace it")
         }
         (_, Some(minigpt::Error::NoTokenizer(_))) => Some("give token ids with --ids"),
+        _ if is_offline(cause) => {
+            Some("a mirror is named with HF_ENDPOINT=URL, or with --endpoint URL of `minigpt data download`")
+        }
         _ => None,
     })
+}
+
+/// Whether a server could not be reached, which another crate may say as its own error.
+fn is_offline(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let offline = |error: &minigpt_data::Error| matches!(error, minigpt_data::Error::Offline { .. });
+    match cause.downcast_ref() {
+        Some(minigpt::Error::Dataset(error)) => offline(error),
+        _ => cause.downcast_ref().is_some_and(offline),
+    }
 }
 
 /// The error of a file inside that of another crate, whose text it is.

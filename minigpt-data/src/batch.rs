@@ -2,13 +2,16 @@
 
 use std::cmp::Reverse;
 
-/// The target of a position that the loss leaves out.
+/// The target of a position that the loss leaves out: padding, or a token that is not to be learned.
+///
+/// The same as `minigpt_kernels::IGNORE`, which the fused cross-entropy skips. This crate does not know the kernels, so
+/// `minigpt-train`, which sees both, asserts that they are equal when it is compiled.
 pub const IGNORE: u32 = u32::MAX;
 
 /// No row is wider than this: far beyond any context, and a mistyped length can't exhaust the memory.
 pub(crate) const MAX_COLS: usize = 1 << 24;
 
-/// Rows of unlike length are dealt in so many rounds: more waste less on padding, and more on small products.
+/// Rows of unlike length are split in so many rounds: more waste less on padding, and more on small products.
 const ROUNDS: usize = 2;
 
 /// Examples of equal width, row after row.
@@ -57,23 +60,23 @@ impl Batch {
         self.targets.resize(self.rows * self.cols, IGNORE);
     }
 
-    /// The same rows dealt to at most `hands` that compute side by side, about as much to each. Rows of like length go
-    /// together, so that little of it is padding.
-    pub fn deal(&self, hands: usize) -> Vec<Vec<Batch>> {
-        let hands = hands.clamp(1, self.rows.max(1));
+    /// The same rows in at most `parts` parts for workers that compute side by side, about as much work in each. A
+    /// part is one or several batches of rows of like length, so that little of it is padding.
+    pub fn split(&self, parts: usize) -> Vec<Vec<Batch>> {
+        let parts = parts.clamp(1, self.rows.max(1));
         let mut rows: Vec<usize> = (0..self.rows).collect();
         rows.sort_by_key(|&row| Reverse(self.lengths[row]));
         let alike = rows.iter().all(|&row| self.lengths[row] == self.cols);
-        let parts = if alike { hands } else { (ROUNDS * hands).min(self.rows.max(1)) };
-        let mut dealt = vec![Vec::new(); hands];
-        for part in 0..parts {
-            // To and fro: whoever got the longest rows in one round gets the shortest in the next.
-            let (round, place) = (part / hands, part % hands);
-            let hand = if round % 2 == 0 { place } else { hands - 1 - place };
-            let range = part * self.rows / parts..(part + 1) * self.rows / parts;
-            dealt[hand].push(self.part(&rows[range]));
+        let chunks = if alike { parts } else { (ROUNDS * parts).min(self.rows.max(1)) };
+        let mut split = vec![Vec::new(); parts];
+        for chunk in 0..chunks {
+            // To and fro: the part that got the longest rows in one round gets the shortest in the next.
+            let (round, place) = (chunk / parts, chunk % parts);
+            let part = if round % 2 == 0 { place } else { parts - 1 - place };
+            let range = chunk * self.rows / chunks..(chunk + 1) * self.rows / chunks;
+            split[part].push(self.part(&rows[range]));
         }
-        dealt
+        split
     }
 
     fn part(&self, rows: &[usize]) -> Batch {
@@ -114,30 +117,57 @@ mod tests {
         assert_eq!(batch.lengths, [3, 1]);
     }
 
-    #[test]
-    fn every_row_is_dealt_once_with_rows_of_like_length() {
+    /// Four rows of lengths 1, 4, 2 and 1.
+    fn uneven() -> Batch {
         let mut batch = Batch::with_capacity(4, 4);
         batch.push(&[1, 2], |_| true, 0);
         batch.push(&[5, 6, 7, 8, 9], |_| true, 0);
         batch.push(&[3, 4, 5], |i| i > 1, 0);
         batch.push(&[6, 7], |_| true, 0);
-        let dealt = batch.deal(2);
+        batch
+    }
+
+    #[test]
+    fn every_row_is_in_one_part_with_rows_of_like_length() {
+        let batch = uneven();
+        let parts = batch.split(2);
         let shapes: Vec<Vec<_>> =
-            dealt.iter().map(|hand| hand.iter().map(|part| (part.rows, part.cols)).collect()).collect();
+            parts.iter().map(|part| part.iter().map(|batch| (batch.rows, batch.cols)).collect()).collect();
         assert_eq!(shapes, [[(1, 4), (1, 1)], [(1, 2), (1, 1)]]);
-        assert_eq!(dealt[0][0].inputs, [5, 6, 7, 8]);
-        assert_eq!((&dealt[1][0].inputs[..], &dealt[1][0].targets[..]), (&[3, 4][..], &[IGNORE, 5][..]));
-        let all = |hands| batch.deal(hands).concat().iter().map(Batch::target_count).sum::<usize>();
+        assert_eq!(parts[0][0].inputs, [5, 6, 7, 8]);
+        assert_eq!((&parts[1][0].inputs[..], &parts[1][0].targets[..]), (&[3, 4][..], &[IGNORE, 5][..]));
+        let all = |parts| batch.split(parts).concat().iter().map(Batch::target_count).sum::<usize>();
         assert_eq!([all(1), all(2), all(3), all(9)], [batch.target_count(); 4]);
     }
 
     #[test]
-    fn rows_of_one_length_are_dealt_in_one_round() {
+    fn a_part_says_which_rows_of_the_whole_batch_it_holds() {
+        let whole = uneven();
+        assert_eq!(whole.row_numbers, [0, 1, 2, 3]);
+        for parts in [1, 2, 3, 9] {
+            let mut seen = Vec::new();
+            // Parts of parts still count the rows of the whole.
+            for part in whole.split(parts).concat().iter().flat_map(|part| part.split(2).concat()) {
+                for (row, &number) in part.row_numbers.iter().enumerate() {
+                    let length = whole.lengths[number];
+                    assert_eq!(part.lengths[row], length);
+                    let (ours, its) = (row * part.cols, number * whole.cols);
+                    assert_eq!(part.inputs[ours..ours + length], whole.inputs[its..its + length]);
+                    seen.push(number);
+                }
+            }
+            seen.sort_unstable();
+            assert_eq!(seen, whole.row_numbers, "{parts} parts");
+        }
+    }
+
+    #[test]
+    fn rows_of_one_length_are_split_in_one_round() {
         let mut batch = Batch::with_capacity(3, 2);
         (0..3).for_each(|i| batch.push(&[i, i, i], |_| true, 0));
-        let dealt = batch.deal(2);
-        assert_eq!(dealt.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1]);
-        assert_eq!((dealt[0][0].rows, dealt[1][0].rows), (1, 2));
-        assert_eq!(batch.deal(0), [[batch]]);
+        let parts = batch.split(2);
+        assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1]);
+        assert_eq!((parts[0][0].rows, parts[1][0].rows), (1, 2));
+        assert_eq!(batch.split(0), [[batch]]);
     }
 }

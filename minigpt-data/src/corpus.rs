@@ -30,20 +30,20 @@ use std::path::Path;
 /// What data is read as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum CorpusKind {
     /// Running text.
     Text,
     /// Question/answer lines.
     Qa,
 }
 
-impl Kind {
+impl CorpusKind {
     /// What a path looks like.
     pub fn of(path: &Path) -> Self {
         let lines = |ending: &std::ffi::OsStr| {
             ["jsonl", "ndjson", "json"].iter().any(|name| ending.eq_ignore_ascii_case(name))
         };
-        if !path.is_dir() && path.extension().is_some_and(lines) { Kind::Qa } else { Kind::Text }
+        if !path.is_dir() && path.extension().is_some_and(lines) { CorpusKind::Qa } else { CorpusKind::Text }
     }
 }
 
@@ -51,7 +51,7 @@ impl Kind {
 #[derive(Debug, Clone)]
 pub struct CorpusOptions {
     /// What to read it as, where the path does not say.
-    pub kind: Option<Kind>,
+    pub kind: Option<CorpusKind>,
     /// What makes the ids: by default what a prepared folder holds, otherwise characters.
     pub tokenizer: Option<TokenizerChoice>,
     /// The part kept for validation; prepared folders have theirs.
@@ -115,17 +115,17 @@ impl Corpus {
     pub fn open(path: &Path, options: &CorpusOptions) -> Result<Self> {
         if path == Path::new(builtin::NAME) {
             return match options.kind {
-                Some(Kind::Text) => {
+                Some(CorpusKind::Text) => {
                     Err(Error::BadOption("the built-in set is questions and answers, not text".into()))
                 }
                 _ => built_in(options),
             };
         }
-        let kind = options.kind.unwrap_or_else(|| Kind::of(path));
+        let kind = options.kind.unwrap_or_else(|| CorpusKind::of(path));
         match kind {
-            Kind::Text if Prepared::is_at(path) => prepared(path, options),
-            Kind::Text => text(path, options),
-            Kind::Qa => lines(path, options),
+            CorpusKind::Text if Prepared::is_at(path) => prepared(path, options),
+            CorpusKind::Text => text(path, options),
+            CorpusKind::Qa => lines(path, options),
         }
     }
 }

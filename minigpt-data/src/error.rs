@@ -127,7 +127,7 @@ pub enum Error {
     },
     /// No way to the server.
     #[error(
-        "could not reach {url} ({problem}): are you online? Behind a proxy set HTTPS_PROXY; a mirror can be named with --endpoint or HF_ENDPOINT; or fetch the file in another way and use it by its path"
+        "could not reach {url} ({problem}): are you online? Behind a proxy set HTTPS_PROXY; or take a mirror as the endpoint; or fetch the file in another way and use it by its path"
     )]
     Offline {
         /// The address.

@@ -1,6 +1,7 @@
 //! Lengths as bars: round steps, and one last bar for the few that are much longer than the rest.
 
 use crate::lengths::Lengths;
+use minigpt_charts::{BarChart, Mark, count};
 use serde::Serialize;
 
 /// No more bars than this, the last one aside.
@@ -48,14 +49,45 @@ impl Histogram {
         Histogram { step, bars }
     }
 
-    /// The count of the highest bar.
-    pub fn highest(&self) -> u64 {
-        self.bars.iter().map(|bar| bar.count).max().unwrap_or(0)
+    /// The bars as a chart without a title.
+    pub fn chart(&self) -> BarChart {
+        BarChart {
+            step: self.step,
+            counts: self.bars.iter().map(|bar| bar.count).collect(),
+            open_ended: self.bars.last().is_some_and(|bar| bar.to.is_none()),
+            ..BarChart::default()
+        }
+    }
+}
+
+/// A chart of lengths under a title; `axis` says what they are lengths in, and a line marks `max_length`.
+pub fn length_chart(lengths: &Lengths, title: &str, axis: &str, max_length: Option<u64>) -> BarChart {
+    let summary = lengths.summary();
+    let subtitle = format!(
+        "n = {} · mean {:.1} · 50 % {} · 90 % {} · 95 % {} · 99 % {} · longest {}",
+        count(summary.count),
+        summary.mean,
+        summary.p50,
+        summary.p90,
+        summary.p95,
+        summary.p99,
+        summary.max
+    );
+    let mark = |max_length: u64| {
+        let whole = 100.0 * (1.0 - lengths.beyond(max_length).0 as f64 / lengths.count().max(1) as f64);
+        Mark { after: max_length, text: format!("max_length {max_length}: {whole:.1} % whole") }
+    };
+    BarChart {
+        title: title.to_owned(),
+        subtitle,
+        x: axis.to_owned(),
+        mark: max_length.map(mark),
+        ..Histogram::of(lengths).chart()
     }
 }
 
 /// The smallest of 1, 2, 5, 10, 20, 50, … of which at most `steps` reach `range`.
-pub(crate) fn round_step(range: u64, steps: u64) -> u64 {
+fn round_step(range: u64, steps: u64) -> u64 {
     let mut power = 1_u64;
     loop {
         for factor in [1, 2, 5] {
@@ -81,7 +113,25 @@ mod tests {
         assert_eq!(histogram.bars.len(), 21);
         assert_eq!(histogram.bars[0], Bar { from: 0, to: Some(4), count: 5 });
         assert_eq!(histogram.bars[20], Bar { from: 100, to: None, count: 1 });
-        assert_eq!(histogram.highest(), 5);
+        let chart = histogram.chart();
+        assert!(chart.open_ended && chart.counts == [&[5; 20][..], &[1]].concat());
+    }
+
+    #[test]
+    fn the_mark_says_how_much_stays_whole() {
+        let with = |max| length_chart(&(1..=100).collect(), "lengths", "tokens", max).svg();
+        assert!(with(Some(95)).contains("max_length 95: 95.0 % whole"));
+        assert!(!with(Some(1000)).contains("max_length"));
+        assert!(!with(None).contains("max_length"));
+        assert!(
+            with(None).contains("n = 100 · mean 50.5 · 50 % 50 · 90 % 90 · 95 % 95 · 99 % 99 · longest 100")
+        );
+    }
+
+    #[test]
+    fn nothing_is_drawn_as_nothing() {
+        let svg = length_chart(&Lengths::default(), "none", "tokens", Some(0)).svg();
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 
     proptest! {

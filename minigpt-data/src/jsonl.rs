@@ -50,7 +50,7 @@ impl JsonlFile {
         &self.input
     }
 
-    /// Hands the good lines, or the first `limit` of them, to `each` with their number.
+    /// Gives the good lines, or the first `limit` of them, to `each` with their number.
     ///
     /// # Errors
     /// No good line at all, a file that can't be read, and whatever `each` returns.

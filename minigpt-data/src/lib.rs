@@ -1,8 +1,11 @@
 //! What a model learns from: plain text, question/answer lines, and tokens prepared from them.
 //!
-//! In the order data flows:
+//! This crate never knows the model: a [`Batch`] is plain `u32` ids, no tensors. It never prints; what takes long tells
+//! its progress to a callback.
 //!
-//! 1. **Reading**: [`TextSource`] gives text piece by piece, [`JsonlFile`] gives [`Record`]s line by line and
+//! Begin reading with `corpus.rs`, which goes the whole way from a path to batches. In the order data flows:
+//!
+//! 1. **Reading**: [`TextSource`] gives text chunk by chunk, [`JsonlFile`] gives [`Record`]s line by line and
 //!    [`BadLines`] for what it could not use.
 //! 2. **Changing**: [`prepare`] writes a folder of tokens that [`Prepared`] opens, [`split()`] writes lines to two
 //!    files, [`download()`] fetches public sets, [`stats()`] measures.
@@ -37,7 +40,6 @@ mod download;
 mod download_part;
 mod error;
 mod histogram;
-mod histogram_svg;
 mod http;
 mod input_file;
 mod jsonl;
@@ -63,20 +65,19 @@ mod tokens;
 pub use bad_lines::{BadLine, BadLines};
 pub use batch::{Batch, IGNORE};
 pub use catalogue::{PUBLIC_SETS, PublicSet};
-pub use corpus::{Corpus, CorpusOptions, CorpusParts, Kind};
+pub use corpus::{Corpus, CorpusKind, CorpusOptions, CorpusParts};
 pub use download::{
     Checked, DownloadEvent, DownloadOptions, Downloaded, Remote, download, download_file, download_text,
 };
 pub use error::{Error, Result};
-pub use histogram::{Bar, Histogram};
-pub use histogram_svg::histogram_svg;
+pub use histogram::{Bar, Histogram, length_chart};
 pub use input_file::InputFile;
 pub use jsonl::{JsonlFile, JsonlSummary};
 pub use lengths::{LengthSummary, Lengths};
 pub use lines::{Line, Lines, MAX_LINE};
 pub use loader::{Dataset, Loader, Order, Position, Sampling};
 pub use prepare::{PrepareOptions, PrepareStage, prepare};
-pub use prepared::{Meta, PartMeta, Prepared, SourceMeta, TokenizerMeta};
+pub use prepared::{PartMeta, Prepared, PreparedMeta, SourceMeta, TokenizerMeta};
 pub use qa_dataset::{LossOn, Padding, QaDataset, QaOptions, QaSummary};
 pub use qa_encoder::{EncodedRecord, QaEncoder};
 pub use record::{Record, Role, Turn};
@@ -84,6 +85,6 @@ pub use split::{Selection, SplitOptions, SplitReport, split};
 pub use stats::{QaStats, Stats, TextStats, TokenStats, record_stats, stats};
 pub use text_dataset::TextDataset;
 pub use text_reader::{Cleaned, TextReader};
-pub use text_source::{Piece, TextSource, TextSummary};
+pub use text_source::{TextChunk, TextSource, TextSummary};
 pub use tokenizer_choice::TokenizerChoice;
-pub use tokens::{Dtype, TokenWriter, Tokens};
+pub use tokens::{IdWidth, TokenWriter, Tokens};

@@ -6,11 +6,11 @@
 //! `<|endoftext|>`, where it has one.
 
 use crate::error::{Error, Result};
-use crate::prepared::{META, Meta, PartMeta, SourceMeta, TRAIN, VAL};
+use crate::prepared::{META, PartMeta, PreparedMeta, SourceMeta, TRAIN, VAL};
 use crate::text_parts::{TextParts, count_text, train_characters};
-use crate::text_source::{Piece, TextSource, TextSummary};
+use crate::text_source::{TextChunk, TextSource, TextSummary};
 use crate::tokenizer_choice::TokenizerChoice;
-use crate::tokens::{Dtype, TokenWriter};
+use crate::tokens::{IdWidth, TokenWriter};
 use minigpt_files::OutputFolder;
 use std::path::Path;
 
@@ -51,7 +51,7 @@ pub fn prepare(
     out: &Path,
     options: &PrepareOptions,
     progress: &mut dyn FnMut(PrepareStage, u64, u64),
-) -> Result<Meta> {
+) -> Result<PreparedMeta> {
     let source = TextSource::open(input)?;
     let total = source.bytes();
     let folder = OutputFolder::create(out, options.force, FILES)?;
@@ -59,16 +59,16 @@ pub fn prepare(
     let (summary, tokenizer) = count_text(&source, &options.tokenizer, options.limit, &mut counting)?;
     let train = train_characters(&source, &summary, options.val_fraction)?;
 
-    let dtype = Dtype::for_vocabulary(tokenizer.vocab_size());
+    let dtype = IdWidth::for_vocabulary(tokenizer.vocab_size());
     let writer = |name| TokenWriter::create(&folder.path().join(name), dtype);
     let mut parts = TextParts::new(&tokenizer, train, writer(TRAIN)?, writer(VAL)?);
     let mut done = 0;
-    let again = source.read(options.limit, &mut |piece| {
-        if let Piece::Text(text) = piece {
+    let again = source.read(options.limit, &mut |chunk| {
+        if let TextChunk::Text(text) = chunk {
             done += text.len() as u64;
             progress(PrepareStage::Encoding, done, total);
         }
-        parts.push(piece)
+        parts.push(chunk)
     })?;
     if again != summary {
         let why = std::io::Error::other("it changed while it was being read");
@@ -77,7 +77,7 @@ pub fn prepare(
     let (train_file, val_file) = parts.finish()?;
     let train = PartMeta { tokens: train_file.finish()?, characters: train };
     let val = PartMeta { tokens: val_file.finish()?, characters: summary.characters - train.characters };
-    let meta = Meta::new(dtype, &tokenizer, train, val, described(&source, &summary));
+    let meta = PreparedMeta::new(dtype, &tokenizer, train, val, described(&source, &summary));
     tokenizer.save(folder.path())?;
     meta.write(folder.path())?;
     folder.finish()?;

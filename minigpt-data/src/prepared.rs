@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::text_reader::Cleaned;
-use crate::tokens::{Dtype, Tokens};
+use crate::tokens::{IdWidth, Tokens};
 use minigpt_tokenizer::Tokenizer;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -22,13 +22,13 @@ const META_LIMIT: u64 = 1 << 20;
 
 /// What `meta.json` says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Meta {
+pub struct PreparedMeta {
     /// `minigpt-tokens`.
     pub format: String,
     /// 1.
     pub version: u32,
     /// How wide an id is.
-    pub dtype: Dtype,
+    pub dtype: IdWidth,
     /// Which tokenizer made the ids.
     pub tokenizer: TokenizerMeta,
     /// What is in `train.bin`.
@@ -87,16 +87,16 @@ impl TokenizerMeta {
     }
 }
 
-impl Meta {
+impl PreparedMeta {
     pub(crate) fn new(
-        dtype: Dtype,
+        dtype: IdWidth,
         tokenizer: &Tokenizer,
         train: PartMeta,
         val: PartMeta,
         source: SourceMeta,
     ) -> Self {
         let tokenizer = TokenizerMeta::of(tokenizer);
-        Meta { format: FORMAT.to_owned(), version: 1, dtype, tokenizer, train, val, source }
+        PreparedMeta { format: FORMAT.to_owned(), version: 1, dtype, tokenizer, train, val, source }
     }
 
     pub(crate) fn write(&self, folder: &Path) -> Result<()> {
@@ -119,7 +119,8 @@ impl Meta {
             Err(e) => return Err(Error::io("read", &path, e)),
         }
         let json = fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
-        let meta: Meta = serde_json::from_slice(&json).map_err(|e| bad(format!("not a description: {e}")))?;
+        let meta: PreparedMeta =
+            serde_json::from_slice(&json).map_err(|e| bad(format!("not a description: {e}")))?;
         if meta.format != FORMAT || meta.version != 1 {
             return Err(bad(format!(
                 "{:?} {} is not a format this version reads",
@@ -140,7 +141,7 @@ pub struct Prepared {
     /// What made the ids, where the folder has it.
     pub tokenizer: Option<Tokenizer>,
     /// The description, where the folder has one.
-    pub meta: Option<Meta>,
+    pub meta: Option<PreparedMeta>,
 }
 
 impl Prepared {
@@ -154,8 +155,8 @@ impl Prepared {
     /// # Errors
     /// Files that don't fit their description, or a tokenizer that did not make them.
     pub fn open(folder: &Path) -> Result<Self> {
-        let meta = Meta::read(folder)?;
-        let dtype = meta.as_ref().map_or(Dtype::U16, |meta| meta.dtype);
+        let meta = PreparedMeta::read(folder)?;
+        let dtype = meta.as_ref().map_or(IdWidth::U16, |meta| meta.dtype);
         let train = part(folder, TRAIN, dtype, meta.as_ref().map(|meta| meta.train))?;
         let val = if meta.is_some() || folder.join(VAL).exists() {
             part(folder, VAL, dtype, meta.as_ref().map(|meta| meta.val))?
@@ -170,7 +171,7 @@ impl Prepared {
     }
 }
 
-fn part(folder: &Path, name: &str, dtype: Dtype, described: Option<PartMeta>) -> Result<Tokens> {
+fn part(folder: &Path, name: &str, dtype: IdWidth, described: Option<PartMeta>) -> Result<Tokens> {
     let path = folder.join(name);
     let tokens = Tokens::open(&path, dtype)?;
     match described {

@@ -2,7 +2,7 @@
 
 use crate::bad_lines::BadLines;
 use crate::builtin;
-use crate::corpus::Kind;
+use crate::corpus::CorpusKind;
 use crate::error::{Error, Result};
 use crate::jsonl::JsonlFile;
 use crate::lengths::Lengths;
@@ -11,9 +11,9 @@ use crate::qa_encoder::QaEncoder;
 use crate::record::Record;
 use crate::text_parts::count_text;
 use crate::text_reader::Cleaned;
-use crate::text_source::{Piece, TextSource};
+use crate::text_source::{TextChunk, TextSource};
 use crate::tokenizer_choice::TokenizerChoice;
-use crate::tokens::{Dtype, Tokens};
+use crate::tokens::{IdWidth, Tokens};
 use minigpt_tokenizer::{CharBuilder, Tokenizer, UNK};
 use serde::Serialize;
 use std::path::Path;
@@ -79,7 +79,7 @@ pub struct TokenStats {
     /// The folder.
     pub name: String,
     /// How wide an id is.
-    pub dtype: Dtype,
+    pub dtype: IdWidth,
     /// Ids for training.
     pub train: u64,
     /// Ids for validation.
@@ -102,10 +102,10 @@ pub fn stats(path: &Path, tokenizer: Option<&TokenizerChoice>, limit: Option<u64
         let records: Vec<Record> = pairs.take(limit).map(Record::from).collect();
         return record_stats(builtin::NAME, &records, choice).map(Stats::Qa);
     }
-    match Kind::of(path) {
-        Kind::Text if Prepared::is_at(path) => token_stats(path, tokenizer, limit).map(Stats::Tokens),
-        Kind::Text => text_stats(path, choice, limit).map(Stats::Text),
-        Kind::Qa => {
+    match CorpusKind::of(path) {
+        CorpusKind::Text if Prepared::is_at(path) => token_stats(path, tokenizer, limit).map(Stats::Tokens),
+        CorpusKind::Text => text_stats(path, choice, limit).map(Stats::Text),
+        CorpusKind::Qa => {
             let file = JsonlFile::open(path)?;
             let tokenizer = choice.for_lines(&file, limit)?;
             let mut counting = Counting::new(file.name(), &tokenizer)?;
@@ -169,8 +169,8 @@ fn text_stats(path: &Path, choice: &TokenizerChoice, limit: Option<u64>) -> Resu
     let mut encoder = ready.as_ref().map(Tokenizer::encoder);
     let (mut ids, mut tokens) = (Vec::new(), 0);
     let mut lines = LineLengths::default();
-    let summary = source.read(limit, &mut |piece| {
-        let Piece::Text(text) = piece else { return Ok(()) };
+    let summary = source.read(limit, &mut |chunk| {
+        let TextChunk::Text(text) = chunk else { return Ok(()) };
         builder.push(text);
         lines.push(text);
         if let Some(encoder) = &mut encoder {
@@ -201,7 +201,7 @@ fn text_stats(path: &Path, choice: &TokenizerChoice, limit: Option<u64>) -> Resu
     })
 }
 
-/// Lengths of the lines of a text that comes in pieces.
+/// Lengths of the lines of a text that comes in chunks.
 #[derive(Default)]
 struct LineLengths {
     lengths: Lengths,
@@ -211,9 +211,9 @@ struct LineLengths {
 
 impl LineLengths {
     fn push(&mut self, text: &str) {
-        for piece in text.split_inclusive('\n') {
-            self.current += piece.chars().count() as u64;
-            self.open = !piece.ends_with('\n');
+        for chunk in text.split_inclusive('\n') {
+            self.current += chunk.chars().count() as u64;
+            self.open = !chunk.ends_with('\n');
             if !self.open {
                 self.lengths.add(self.current - 1);
                 self.current = 0;
@@ -242,7 +242,7 @@ fn token_stats(folder: &Path, choice: Option<&TokenizerChoice>, limit: Option<u6
     check(&val)?;
     Ok(TokenStats {
         name: folder.display().to_string(),
-        dtype: meta.map_or(Dtype::U16, |meta| meta.dtype),
+        dtype: meta.map_or(IdWidth::U16, |meta| meta.dtype),
         train: train.len(),
         val: val.len(),
         largest_id: train.largest().max(val.largest()),
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn lines_of_text_are_counted_across_pieces() {
         let mut lines = LineLengths::default();
-        ["ab", "c\n\nd", "", "\nlast"].iter().for_each(|piece| lines.push(piece));
+        ["ab", "c\n\nd", "", "\nlast"].iter().for_each(|chunk| lines.push(chunk));
         let lengths = lines.finish();
         assert_eq!((lengths.count(), lengths.summary().total, lengths.summary().max), (4, 8, 4));
     }

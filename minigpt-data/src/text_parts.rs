@@ -1,7 +1,7 @@
 //! A text as two rows of ids: its first part for training, the rest for validation.
 
 use crate::error::{Error, Result};
-use crate::text_source::{Piece, TextSource, TextSummary, first_characters};
+use crate::text_source::{TextChunk, TextSource, TextSummary, first_characters};
 use crate::tokenizer_choice::{Builder, TokenizerChoice};
 use crate::tokens::TokenWriter;
 use minigpt_tokenizer::{END_OF_TEXT, Error as TokenizerError, StreamEncoder, Tokenizer};
@@ -38,8 +38,8 @@ pub(crate) fn count_text(
     let mut builder = Builder::new(choice, specials)?;
     let collect = ready.is_none();
     let mut done = 0;
-    let summary = source.read(limit, &mut |piece| {
-        if let Piece::Text(text) = piece {
+    let summary = source.read(limit, &mut |chunk| {
+        if let TextChunk::Text(text) = chunk {
             if collect {
                 builder.push(text);
             }
@@ -97,8 +97,8 @@ impl<'a, S: TokenSink> TextParts<'a, S> {
         }
     }
 
-    pub(crate) fn push(&mut self, piece: Piece<'_>) -> Result<()> {
-        let Piece::Text(text) = piece else {
+    pub(crate) fn push(&mut self, chunk: TextChunk<'_>) -> Result<()> {
+        let TextChunk::Text(text) = chunk else {
             self.end()?;
             self.ids.extend(self.between_files);
             return self.write();
@@ -162,27 +162,28 @@ mod tests {
     use minigpt_tokenizer::CharTokenizer;
     use proptest::prelude::*;
 
-    fn split(tokenizer: &Tokenizer, pieces: &[Piece<'_>], train: u64) -> Result<(Vec<u32>, Vec<u32>)> {
+    fn split(tokenizer: &Tokenizer, chunks: &[TextChunk<'_>], train: u64) -> Result<(Vec<u32>, Vec<u32>)> {
         let mut parts = TextParts::new(tokenizer, train, Vec::new(), Vec::new());
-        pieces.iter().try_for_each(|&piece| parts.push(piece))?;
+        chunks.iter().try_for_each(|&chunk| parts.push(chunk))?;
         parts.finish()
     }
 
     #[test]
     fn files_are_parted_by_end_of_text_where_there_is_one() {
-        let pieces = [Piece::Text("Hello\n"), Piece::NextFile, Piece::Text("world")];
-        let (train, val) = split(&Tokenizer::gpt2(), &pieces, 11).unwrap();
+        let chunks = [TextChunk::Text("Hello\n"), TextChunk::NextFile, TextChunk::Text("world")];
+        let (train, val) = split(&Tokenizer::gpt2(), &chunks, 11).unwrap();
         assert_eq!(train, [15496, 198, 50256, 6894]);
         assert!(val.is_empty());
         let characters = Tokenizer::Char(CharTokenizer::from_text(&[], "Helo\nwrd".chars()).unwrap());
-        assert_eq!(split(&characters, &pieces, 11).unwrap().0.len(), 11);
+        assert_eq!(split(&characters, &chunks, 11).unwrap().0.len(), 11);
     }
 
     #[test]
     fn a_character_without_a_token_is_counted_from_the_beginning() {
         let tokenizer = Tokenizer::Char(CharTokenizer::from_text(&[], "ab\n".chars()).unwrap());
-        let pieces = [Piece::Text("ab\n"), Piece::NextFile, Piece::Text("abab"), Piece::Text("aé")];
-        let error = split(&tokenizer, &pieces, 5).unwrap_err().to_string();
+        let chunks =
+            [TextChunk::Text("ab\n"), TextChunk::NextFile, TextChunk::Text("abab"), TextChunk::Text("aé")];
+        let error = split(&tokenizer, &chunks, 5).unwrap_err().to_string();
         assert!(error.starts_with("character 9 of the text is 'é'"), "{error}");
     }
 
@@ -200,7 +201,7 @@ mod tests {
                 Tokenizer::gpt2(),
                 Tokenizer::Char(CharTokenizer::from_text(&[], text.chars()).unwrap()),
             ] {
-                let parts = split(&tokenizer, &[Piece::Text(first), Piece::Text(second)], train as u64).unwrap();
+                let parts = split(&tokenizer, &[TextChunk::Text(first), TextChunk::Text(second)], train as u64).unwrap();
                 prop_assert_eq!(parts.0, tokenizer.encode(&text[..at(train)]).unwrap());
                 prop_assert_eq!(parts.1, tokenizer.encode(&text[at(train)..]).unwrap());
             }

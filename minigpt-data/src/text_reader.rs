@@ -1,4 +1,4 @@
-//! Bytes to text, in pieces: UTF-8 checked across buffer edges, and the few marks of other systems removed.
+//! Bytes to text, in chunks: UTF-8 checked across buffer edges, and marks of other systems removed.
 //!
 //! What is changed, and counted ([`Cleaned`]):
 //! - a byte order mark at the start of a file is dropped;
@@ -40,9 +40,9 @@ pub struct TextReader<R> {
     reader: R,
     name: String,
     buffer: Vec<u8>,
-    /// Bytes at the front of the buffer that began a character at the end of the last piece.
+    /// Bytes at the front of the buffer that began a character at the end of the last chunk.
     carried: usize,
-    /// How many bytes the last piece took.
+    /// How many bytes the last chunk took.
     used: usize,
     /// Offset in the file of the buffer's first byte.
     offset: u64,
@@ -76,7 +76,7 @@ impl<R: Read> TextReader<R> {
         self.cleaned
     }
 
-    /// The next piece of text, never empty, or `None` at the end.
+    /// The next chunk of text, never empty, or `None` at the end.
     pub fn read(&mut self) -> Result<Option<Cow<'_, str>>> {
         loop {
             let filled = self.fill()?;
@@ -143,7 +143,7 @@ impl<R: Read> TextReader<R> {
         self.after_return || memchr::memchr2(b'\r', 0, &self.buffer[start..end]).is_some()
     }
 
-    /// The text of a piece without NUL and with `\n` as its only line end.
+    /// The text of a chunk without NUL and with `\n` as its only line end.
     fn clean(&mut self, start: usize, end: usize) -> Result<String> {
         let mut bytes = Vec::with_capacity(end - start);
         for &byte in &self.buffer[start..end] {
@@ -211,9 +211,9 @@ mod tests {
     fn read_all(bytes: &[u8], buffer: usize) -> Result<(String, Cleaned)> {
         let mut reader = TextReader::with_buffer(Dribble(bytes, 3), "test", buffer);
         let mut text = String::new();
-        while let Some(piece) = reader.read()? {
-            assert!(!piece.is_empty());
-            text.push_str(&piece);
+        while let Some(chunk) = reader.read()? {
+            assert!(!chunk.is_empty());
+            text.push_str(&chunk);
         }
         Ok((text, reader.cleaned()))
     }
@@ -252,7 +252,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_put_together_are_the_whole_whatever_the_buffer(
+        fn chunks_put_together_are_the_whole_whatever_the_buffer(
             text in "[\u{feff}\r\n\0a中😀é]{0,60}", buffer in 4_usize..40,
         ) {
             // A NUL between the two halves of a line end: the halves are then two line ends here, one there.

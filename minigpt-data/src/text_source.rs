@@ -31,9 +31,9 @@ enum Documents {
     Folder(Vec<PathBuf>),
 }
 
-/// What a source gives, piece by piece.
+/// What a source gives, chunk by chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub enum TextChunk<'a> {
     /// Some text.
     Text(&'a str),
     /// One file ended and another begins.
@@ -86,14 +86,14 @@ impl TextSource {
         self.bytes
     }
 
-    /// Hands all text, or its first `limit` characters, to `each`, piece by piece.
+    /// Gives all text, or its first `limit` characters, to `each`, chunk by chunk.
     ///
     /// # Errors
     /// A source without any text, text that is not UTF-8, and whatever `each` returns.
     pub fn read(
         &self,
         limit: Option<u64>,
-        each: &mut dyn FnMut(Piece<'_>) -> Result<()>,
+        each: &mut dyn FnMut(TextChunk<'_>) -> Result<()>,
     ) -> Result<TextSummary> {
         let mut reading = Reading {
             summary: TextSummary { left_out: self.left_out, ..TextSummary::default() },
@@ -157,7 +157,7 @@ struct Reading<'a> {
     summary: TextSummary,
     left: u64,
     ends_line: bool,
-    each: &'a mut dyn FnMut(Piece<'_>) -> Result<()>,
+    each: &'a mut dyn FnMut(TextChunk<'_>) -> Result<()>,
 }
 
 impl Reading<'_> {
@@ -167,12 +167,12 @@ impl Reading<'_> {
         }
         let mut reader = TextReader::new(file, name);
         let mut first = true;
-        while let Some(piece) = reader.read()? {
+        while let Some(chunk) = reader.read()? {
             if first && self.summary.characters > 0 {
                 self.between_files()?;
             }
             first = false;
-            self.text(&piece)?;
+            self.text(&chunk)?;
             if self.left == 0 {
                 break;
             }
@@ -186,16 +186,16 @@ impl Reading<'_> {
         if !self.ends_line {
             self.text("\n")?;
         }
-        if self.left > 0 { (self.each)(Piece::NextFile) } else { Ok(()) }
+        if self.left > 0 { (self.each)(TextChunk::NextFile) } else { Ok(()) }
     }
 
-    fn text(&mut self, piece: &str) -> Result<()> {
-        let (piece, count) = first_characters(piece, self.left);
+    fn text(&mut self, chunk: &str) -> Result<()> {
+        let (chunk, count) = first_characters(chunk, self.left);
         self.left -= count;
         self.summary.characters += count;
-        if !piece.is_empty() {
-            self.ends_line = piece.ends_with('\n');
-            (self.each)(Piece::Text(piece))?;
+        if !chunk.is_empty() {
+            self.ends_line = chunk.ends_with('\n');
+            (self.each)(TextChunk::Text(chunk))?;
         }
         Ok(())
     }
@@ -228,10 +228,10 @@ mod tests {
     fn read(source: &TextSource, limit: Option<u64>) -> (String, TextSummary) {
         let mut text = String::new();
         let summary = source
-            .read(limit, &mut |piece| {
-                match piece {
-                    Piece::Text(piece) => text.push_str(piece),
-                    Piece::NextFile => text.push('|'),
+            .read(limit, &mut |chunk| {
+                match chunk {
+                    TextChunk::Text(chunk) => text.push_str(chunk),
+                    TextChunk::NextFile => text.push('|'),
                 }
                 Ok(())
             })

@@ -89,7 +89,7 @@ impl Builder {
         })
     }
 
-    /// Takes the next piece of a text.
+    /// Takes the next chunk of a text.
     pub fn push(&mut self, text: &str) {
         match self {
             Builder::Char(builder) => builder.push(text),

@@ -82,7 +82,7 @@ impl<'a> BeamSearch<'a> {
     ) -> Result<Self> {
         let mut config = config.clone();
         if config.context == ContextRule::Stop {
-            // The last token need not be read.
+            // The last token need not go through the model.
             config.max_new_tokens = config.max_new_tokens.min(gpt.config().block_size + 1 - prompt.len());
         }
         let window = Window::new(gpt, 1, prompt.len().saturating_add(config.max_new_tokens))?;

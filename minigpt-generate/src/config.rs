@@ -86,8 +86,8 @@ impl Default for GenerationConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ContextRule {
-    /// The last half of the window is read again, from position 0, and the text goes on; what came before is
-    /// forgotten. Of a prompt longer than the context only the end that fits is read.
+    /// The last half of the window is prefilled again, from position 0, and the text goes on; the model no longer sees
+    /// what came before. Of a prompt longer than the context only the end that fits is used.
     #[default]
     Slide,
     /// The text ends with `length`. A prompt longer than the context is an error.

@@ -41,7 +41,7 @@ pub enum Error {
         /// How many tokens the row had.
         position: usize,
     },
-    /// The model could not read the tokens.
+    /// The forward pass failed.
     #[error(transparent)]
     Model(#[from] minigpt_model::Error),
 }

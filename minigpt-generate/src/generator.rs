@@ -17,8 +17,8 @@ use minigpt_tokenizer::Tokenizer;
 /// Continues prompts, all of them at once. Each step yields the next token of every text that is not done. Nothing is
 /// computed before the first step.
 ///
-/// The key/value cache holds what has been read. Each prompt is read once, however many texts continue it; a text that
-/// is done leaves the cache. A text does not depend on the others beside it.
+/// The key/value cache holds what the model has seen. Each prompt is prefilled once, however many texts continue it; a
+/// text that is done leaves the cache. A text does not depend on the others beside it.
 #[derive(Debug)]
 pub struct Generator<'a> {
     config: GenerationConfig,
@@ -26,7 +26,7 @@ pub struct Generator<'a> {
     rows: Vec<Row<'a>>,
     /// The rows that are not done, as they stand in the window.
     live: Vec<usize>,
-    prompts_read: bool,
+    prefilled: bool,
     alternatives: Option<usize>,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Generator<'a> {
         let rows = texts.enumerate().map(|(row, (i, ids))| Row::new(row, i, ids, config, tokenizer));
         let rows: Vec<Row> = rows.collect::<Result<_>>()?;
         let live = (0..rows.len()).collect();
-        Ok(Self { config: config.clone(), window, rows, live, prompts_read: false, alternatives: None })
+        Ok(Self { config: config.clone(), window, rows, live, prefilled: false, alternatives: None })
     }
 
     /// Has each token say how it was chosen, with the `k` likeliest alternatives.
@@ -101,7 +101,7 @@ impl<'a> Generator<'a> {
     }
 
     fn step(&mut self) -> Result<Vec<Token>> {
-        let logits = self.read()?;
+        let logits = self.forward()?;
         let mut tokens = Vec::with_capacity(self.live.len());
         for (place, logits) in logits.iter().enumerate() {
             tokens.push(self.write(place, logits)?);
@@ -110,13 +110,13 @@ impl<'a> Generator<'a> {
         Ok(tokens)
     }
 
-    /// Reads what is new, and returns the logits of every live row.
-    fn read(&mut self) -> Result<Vec<Vec<f32>>> {
-        if self.prompts_read {
+    /// Prefills the prompts at first, then decodes one token a row; returns the logits of every live row.
+    fn forward(&mut self) -> Result<Vec<Vec<f32>>> {
+        if self.prefilled {
             let texts: Vec<&[u32]> = self.live.iter().map(|&row| &self.rows[row].ids[..]).collect();
             return self.window.next_logits(&texts);
         }
-        self.prompts_read = true;
+        self.prefilled = true;
         let prompts = self.rows.iter().step_by(self.config.num_return_sequences);
         let logits = self.window.next_logits(&prompts.map(|row| &row.ids[..]).collect::<Vec<_>>())?;
         let copies: Vec<usize> = self.rows.iter().map(|row| row.prompt).collect();

@@ -1,12 +1,23 @@
-//! Decoding: from a model and prompts to texts. Ids go in and come out; a tokenizer adds text. No files, no clocks.
+//! Decoding: from a model and prompts to texts. Ids go in and come out; a tokenizer adds text.
 //!
-//! In the order data flows: [`config`] (what to do; [`style`] for those who don't think in temperatures) → `prompt`
+//! This crate never does I/O: no files, no clocks, nothing printed. Begin reading with [`generator`]. In the order data flows: [`config`] (what to do; [`style`] for those who don't think in temperatures) → `prompt`
 //! (checked) → `window` (what the model has in view, cached) → [`processors`] (what changes the logits) →
 //! [`sampling`] (one token) → [`text`] (as it can be shown). [`generator`] puts these together token by token,
 //! [`beam`] as a search, and [`completion`] is what comes out of both. Beside them: `probabilities` and [`explain`],
 //! for looking at a choice, and [`repetition`], for noticing that a text goes round in circles.
 //!
 //! Names, meanings, order and results are those of Hugging Face's `generate`.
+//!
+//! ```no_run
+//! use minigpt_generate::{GenerationConfig, generate};
+//!
+//! # fn example(gpt: &minigpt_model::Gpt) -> Result<(), minigpt_generate::Error> {
+//! let config = GenerationConfig { max_new_tokens: 20, ..GenerationConfig::default() };
+//! let completions = generate(gpt, &[vec![15496, 11]], &config, None)?;
+//! assert!(completions[0].ids.len() <= 20);
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod beam;
 pub mod completion;

@@ -84,8 +84,8 @@ pub fn top_p(logits: &mut [f32], p: f64) {
     order[kept..].iter().for_each(|&id| logits[id] = f32::NEG_INFINITY);
 }
 
-/// Brings the first items, by `order`, to the front until their weights reach the goal; how many those are. Sorts a
-/// few at first and more only if those do not suffice: most often a small part of the vocabulary.
+/// Brings the first items, by `order`, to the front until their weights reach the goal; how many those are. Sorts
+/// only as many as that takes, in growing batches: most often a small part of the vocabulary.
 fn reach(
     items: &mut [usize],
     order: impl Fn(&usize, &usize) -> Ordering,

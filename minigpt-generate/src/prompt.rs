@@ -1,4 +1,4 @@
-//! Prompts as they are read: checked before anything is computed, so that a mistake is told in the caller's terms.
+//! Prompts, checked before anything is computed, so that a mistake is told in the caller's terms.
 
 use crate::config::{ContextRule, GenerationConfig};
 use crate::error::{Error, Result};

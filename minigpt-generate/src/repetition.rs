@@ -1,10 +1,10 @@
 //! Noticing that a text goes round in circles, as small models do.
 
-/// A text is caught in a loop when its end is the same piece so many times,
+/// A text is caught in a loop when its end is the same run of tokens so many times,
 const TIMES: usize = 4;
 /// which together are at least so many tokens,
 const TOKENS: usize = 32;
-/// and a piece is at most so many.
+/// and a run is at most so many.
 const LONGEST: usize = 64;
 
 /// Whether the end of a text only repeats itself.

@@ -1,43 +1,44 @@
 //! The part of each text that the model has in view, kept in the key/value cache.
 //!
-//! Callers hand over whole texts, and only what is new is read. When a text no longer fits the context, the last half
-//! of the window is read again from position 0: learned positions can't be shifted in the cache. So one reading of half
-//! a window buys as many further tokens.
+//! Callers pass whole texts, and the model runs forward on what is new: the prompt at first (prefill), then one token
+//! at a time (decode). When a text no longer fits the context, the last half of the window is computed again from
+//! position 0: learned positions can't be shifted in the cache. So one prefill of half a window buys as many further
+//! tokens.
 
 use crate::error::{Error, Result};
 use minigpt_model::{Cache, DType, Gpt};
 
-/// Texts that are read as they grow.
+/// Texts whose keys and values are cached as they grow.
 #[derive(Debug)]
 pub struct Window<'a> {
     gpt: &'a Gpt,
     cache: Cache,
-    /// How many tokens of each text have been read.
-    read: Vec<usize>,
+    /// How many tokens of each text the model has seen.
+    seen: Vec<usize>,
 }
 
 impl<'a> Window<'a> {
     /// Room for `rows` texts that grow to no more than `longest` tokens, or to the model's context if that is less.
     pub fn new(gpt: &'a Gpt, rows: usize, longest: usize) -> Result<Self> {
         let cache = Cache::new(gpt.config(), rows, longest, gpt.dtype(), gpt.device())?;
-        Ok(Self { gpt, cache, read: vec![0; rows] })
+        Ok(Self { gpt, cache, seen: vec![0; rows] })
     }
 
-    /// Reads what is new in each text, one token at least, and returns the logits of what comes next.
+    /// Runs the model on what is new in each text, one token at least, and returns the logits of what comes next.
     pub fn next_logits(&mut self, texts: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
-        let new: Vec<&[u32]> = texts.iter().enumerate().map(|(row, text)| self.unread(row, text)).collect();
+        let new: Vec<&[u32]> = texts.iter().enumerate().map(|(row, text)| self.unseen(row, text)).collect();
         let logits = self.gpt.next_logits(&new, &mut self.cache)?; // (B, V)
-        self.read = texts.iter().map(|text| text.len()).collect();
+        self.seen = texts.iter().map(|text| text.len()).collect();
         let logits = logits.to_dtype(DType::F32).and_then(|logits| logits.to_vec2());
         let logits: Vec<Vec<f32>> = logits.map_err(minigpt_model::Error::from)?;
         texts.iter().zip(&logits).try_for_each(|(text, logits)| check(logits, text.len()))?;
         Ok(logits)
     }
 
-    /// What must be read of a text. Forgets what was read of it if both don't fit together.
-    fn unread<'t>(&mut self, row: usize, text: &'t [u32]) -> &'t [u32] {
+    /// The tokens of a text that must go through the model. Empties its cache if they don't fit beside what is in it.
+    fn unseen<'t>(&mut self, row: usize, text: &'t [u32]) -> &'t [u32] {
         let (capacity, kept) = (self.cache.capacity(), self.cache.lengths()[row]);
-        let new = &text[self.read[row]..];
+        let new = &text[self.seen[row]..];
         if kept + new.len() <= capacity {
             return new;
         }
@@ -46,7 +47,7 @@ impl<'a> Window<'a> {
         &text[text.len().saturating_sub(again)..]
     }
 
-    /// Whether no further token of this text can be read without forgetting some.
+    /// Whether the context has no room for a further token of this text.
     pub fn is_full(&self, row: usize) -> bool {
         self.cache.lengths()[row] >= self.gpt.config().block_size
     }
@@ -54,7 +55,7 @@ impl<'a> Window<'a> {
     /// Makes text `rows[i]` the new text `i`.
     pub fn select(&mut self, rows: &[usize]) -> Result<()> {
         self.cache.select_rows(rows)?;
-        self.read = rows.iter().map(|&row| self.read[row]).collect();
+        self.seen = rows.iter().map(|&row| self.seen[row]).collect();
         Ok(())
     }
 }

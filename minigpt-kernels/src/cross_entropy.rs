@@ -7,6 +7,9 @@ use rayon::prelude::*;
 use std::sync::OnceLock;
 
 /// A target that does not count: padding, or a position without a target.
+///
+/// `minigpt-data`, which does not know this crate, writes the same number into its batches (`minigpt_data::IGNORE`);
+/// `minigpt-train` asserts that both are equal when it is compiled.
 pub const IGNORE: u32 = u32::MAX;
 
 /// The sum of −log p(target) over all targets but [`IGNORE`], fused on the CPU.

@@ -1,5 +1,7 @@
 //! Text to token ids and back: characters, byte-level BPE, vocabulary files, streaming decode.
 //!
+//! This crate never knows tensors or models, reaches no network and prints nothing. Begin with [`Tokenizer`].
+//!
 //! ```
 //! use minigpt_tokenizer::{CharTokenizer, Tokenizer};
 //!

@@ -35,7 +35,7 @@ pub fn evaluate<D: Dataset>(
         let batch = data.batch(Position { epoch: 0, batch })?;
         let judge =
             |parts: Vec<Batch>| parts.iter().map(|part| loss(gpt, part, None)).collect::<Result<Vec<_>>>();
-        for judged in workers.map(batch.deal(workers.count()), judge) {
+        for judged in workers.map(batch.split(workers.count()), judge) {
             for loss in judged? {
                 evaluation.sum += loss.value()?;
                 evaluation.tokens += loss.tokens as u64;

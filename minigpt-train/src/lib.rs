@@ -30,3 +30,6 @@ pub use schedule::{Decay, Schedule};
 pub use trainer::{Ended, Event, Observer, Report, Trainer};
 pub use training_data::TrainingData;
 pub use workers::Workers;
+
+/// What the data leaves out of the loss is what the kernel skips: neither crate knows the other, this one knows both.
+const _: () = assert!(minigpt_data::IGNORE == minigpt_kernels::IGNORE);

@@ -1,7 +1,7 @@
 //! What a run leaves behind beside its models: `metrics.jsonl`, TensorBoard's event file, and a picture of the loss.
 
 use crate::error::Result;
-use crate::record::{self, Axis, EventFile, Metrics, Record, curve};
+use crate::record::{self, Axis, EventFile, Metrics, StepRecord, loss_chart};
 use crate::run_folder::RunFolder;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -30,7 +30,7 @@ impl Recorder {
     }
 
     /// Records a step.
-    pub fn log(&mut self, record: &Record) -> Result<()> {
+    pub fn log(&mut self, record: &StepRecord) -> Result<()> {
         self.metrics.append(record)?;
         self.events.record(record, now())?;
         Ok(self.events.flush()?)
@@ -46,7 +46,8 @@ impl Recorder {
     pub fn draw(&self) -> Result<()> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let records = record::read(&self.path.join("metrics.jsonl"))?;
-        Ok(curve::write(&self.path.join("loss.svg"), &[(name, records)], Axis::Step)?)
+        let svg = loss_chart(&[(name, records)], Axis::Step).svg();
+        Ok(minigpt_files::write_file(&self.path.join("loss.svg"), svg.as_bytes())?)
     }
 }
 

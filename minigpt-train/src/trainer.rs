@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::evaluate::{evaluate, loss};
 use crate::gradients::Gradients;
 use crate::optimizer::Optimizer;
-use crate::record::Record;
+use crate::record::StepRecord;
 use crate::recorder::Recorder;
 use crate::run_folder::RunFolder;
 use crate::training_data::TrainingData;
@@ -34,7 +34,7 @@ pub enum Event<'a> {
     /// A step was made.
     Step {
         /// What it was like.
-        record: &'a Record,
+        record: &'a StepRecord,
         /// Whether it goes into the log.
         logged: bool,
     },
@@ -91,7 +91,7 @@ pub struct Report {
     /// Steps made in all.
     pub step: u64,
     /// The last step's record.
-    pub last: Option<Record>,
+    pub last: Option<StepRecord>,
     /// The best validation.
     pub best: Option<Best>,
     /// Targets learned from.
@@ -252,12 +252,12 @@ impl Trainer {
 
     /// One step: the gradients of all micro-batches, and a move along their mean over tokens. Nothing is logged, judged
     /// or saved; [`Trainer::run`] does that.
-    pub fn step(&mut self, rate: f64) -> Result<Record> {
+    pub fn step(&mut self, rate: f64) -> Result<StepRecord> {
         // On a thread of the pool, which then has to wake only the others, and not once for every parameter.
         rayon::scope(|_| self.step_in_pool(rate))
     }
 
-    fn step_in_pool(&mut self, rate: f64) -> Result<Record> {
+    fn step_in_pool(&mut self, rate: f64) -> Result<StepRecord> {
         let begun = Instant::now();
         let mut all = Learned::default();
         for micro in 0..self.config.gradient_accumulation_steps {
@@ -273,7 +273,7 @@ impl Trainer {
                 }
                 Ok::<_, Error>(learned)
             };
-            for learned in self.workers.map(batch.deal(self.workers.count()), learn) {
+            for learned in self.workers.map(batch.split(self.workers.count()), learn) {
                 let Learned { sum, tokens, gradients } = learned?;
                 if let Some(gradients) = gradients {
                     all.add(sum, tokens, gradients)?;
@@ -298,7 +298,7 @@ impl Trainer {
         self.state.step = step;
         self.state.tokens += tokens as u64;
         self.state.position = self.data.train.position();
-        Ok(Record {
+        Ok(StepRecord {
             step,
             loss,
             lr: rate,

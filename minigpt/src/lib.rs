@@ -11,6 +11,7 @@ mod run;
 mod run_config;
 pub mod settings;
 
+pub use minigpt_charts as charts;
 pub use minigpt_data as data;
 pub use minigpt_formats as formats;
 pub use minigpt_generate as generate;

@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::settings;
 use crate::settings::refuse;
-use minigpt_data::{Kind, LossOn, Order};
+use minigpt_data::{CorpusKind, LossOn, Order};
 use minigpt_model::Config;
 use minigpt_train::TrainConfig;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub struct DataConfig {
     /// A text, a JSONL file, a prepared folder, or `builtin`.
     pub path: String,
     /// What it is read as; the path tells when absent.
-    pub kind: Option<Kind>,
+    pub kind: Option<CorpusKind>,
     /// `char`, `bpe:2000` (learnt from the data), `gpt2`, or a tokenizer's file; the data's own, or characters, when absent.
     pub tokenizer: Option<String>,
     /// The part kept for validation.

@@ -4,14 +4,13 @@ use crate::device::DeviceKind;
 use crate::dtype::RunDtype;
 use crate::output;
 use crate::progress::Progress;
-use crate::table::Table;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use minigpt::{Answered, ModelFolder, answer_all};
-use minigpt_charts::{count, counted};
+use minigpt_charts::{Table, count, counted};
 use minigpt_data::{
-    Corpus, CorpusOptions, CorpusParts, Dataset, Kind, Loader, LossOn, Order, Padding, Prepared, QaDataset,
-    QaOptions, Sampling, TextDataset, TokenizerChoice, builtin,
+    Corpus, CorpusKind, CorpusOptions, CorpusParts, Dataset, Loader, LossOn, Order, Padding, Prepared,
+    QaDataset, QaOptions, Sampling, TextDataset, TokenizerChoice, builtin,
 };
 use minigpt_train::{Evaluation, Workers, evaluate};
 use serde::Serialize;
@@ -147,8 +146,8 @@ fn open(args: &EvalArgs, model: &ModelFolder, loss_on: LossOn, max_length: usize
     );
     let options = CorpusOptions {
         kind: args.kind.map(|kind| match kind {
-            KindName::Text => Kind::Text,
-            KindName::Qa => Kind::Qa,
+            KindName::Text => CorpusKind::Text,
+            KindName::Qa => CorpusKind::Qa,
         }),
         tokenizer: model.tokenizer.clone().map(TokenizerChoice::Ready),
         val_fraction,

@@ -2,10 +2,9 @@
 
 use super::import::{FILES, Writing, shape};
 use crate::output;
-use crate::table::Table;
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use minigpt_charts::{bytes, count};
+use minigpt_charts::{Table, bytes, count};
 use minigpt_files::OutputFolder;
 use minigpt_formats::folder::{self, SaveOptions, StoredModel};
 use minigpt_formats::gguf;

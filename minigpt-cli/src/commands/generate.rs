@@ -3,10 +3,10 @@
 use crate::device::DeviceKind;
 use crate::dtype::RunDtype;
 use crate::output;
-use crate::table::Table;
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use minigpt::ModelFolder;
+use minigpt_charts::Table;
 use minigpt_generate::{
     Completion, ContextRule, FinishReason, GenerationConfig, Generator, Style, Token, generate,
 };

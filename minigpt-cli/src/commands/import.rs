@@ -2,11 +2,10 @@
 
 use crate::output;
 use crate::progress::Progress;
-use crate::table::Table;
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use minigpt::Hub;
-use minigpt_charts::{count, counted};
+use minigpt_charts::{Table, count, counted};
 use minigpt_data::DownloadEvent;
 use minigpt_files::OutputFolder;
 use minigpt_formats::folder::{self, Kind, SaveOptions, StoredModel};

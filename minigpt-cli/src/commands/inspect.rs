@@ -3,11 +3,10 @@
 
 use crate::device::DeviceKind;
 use crate::output;
-use crate::table::Table;
 use anyhow::{Context, Result, bail, ensure};
 use clap::{ArgGroup, Args};
 use minigpt::ModelFolder;
-use minigpt_charts::count;
+use minigpt_charts::{Table, count};
 use minigpt_generate::{Candidate, candidates, log_softmax};
 use minigpt_model::{BlockSite, Pass, Recording, Site, Tensor};
 use serde::Serialize;

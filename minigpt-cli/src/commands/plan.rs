@@ -1,11 +1,10 @@
 //! `minigpt plan`: what a model costs before anyone trains it.
 
-use crate::table::Table;
 use crate::{limit, output};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use minigpt::settings;
-use minigpt_charts::{bytes, count, metric};
+use minigpt_charts::{Table, bytes, count, duration, metric};
 use minigpt_formats::folder;
 use minigpt_model::plan::{Plan, expected_loss};
 use minigpt_model::{Config, PRESETS};
@@ -177,26 +176,4 @@ fn times(answer: &Answer) -> String {
         "by the scaling law of Hoffmann et al. 2022, for web text and BPE tokens",
     ]);
     table.draw()
-}
-
-fn duration(seconds: f64) -> String {
-    match seconds {
-        s if s < 0.9995 => format!("{:.1} ms", s * 1e3),
-        s if s < 120.0 => format!("{s:.1} s"),
-        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
-        s if s < 2.0 * 86_400.0 => format!("{:.1} h", s / 3600.0),
-        s if s < 2.0 * 31_557_600.0 => format!("{:.1} days", s / 86_400.0),
-        s => format!("{} years", count((s / 31_557_600.0).round() as u64)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_short() {
-        let spans = [0.0012, 3.0, 600.0, 10_000.0, 1e6, 1e9].map(duration);
-        assert_eq!(spans, ["1.2 ms", "3.0 s", "10 min", "2.8 h", "11.6 days", "32 years"]);
-    }
 }

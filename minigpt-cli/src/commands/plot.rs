@@ -1,11 +1,11 @@
 //! `minigpt plot`: the losses of one or several training runs in one picture.
 
 use crate::output;
-use crate::table::Table;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use minigpt_charts::count;
-use minigpt_train::record::{self, Axis, Record, Summary, curve, terminal};
+use minigpt_charts::{Table, count, decimal};
+use minigpt_files::write_file;
+use minigpt_train::record::{self, Axis, StepRecord, Summary, loss_chart};
 use serde::Serialize;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -76,14 +76,15 @@ struct RunAnswer<'a> {
 pub fn run(args: &PlotArgs) -> Result<()> {
     let names = names(&args.runs);
     let records = args.runs.iter().map(|run| read(run)).collect::<Result<Vec<_>>>()?;
-    let runs: Vec<(String, Vec<Record>)> = names.into_iter().zip(records).collect();
+    let runs: Vec<(String, Vec<StepRecord>)> = names.into_iter().zip(records).collect();
     let (out, axis) = (args.out.clone().unwrap_or_else(|| default_out(&args.runs)), args.x.into());
-    curve::write(&out, &runs, axis).context("the picture could not be drawn")?;
+    let chart = loss_chart(&runs, axis);
+    write_file(&out, chart.svg().as_bytes()).context("the picture could not be drawn")?;
     let answers = answers(&args.runs, &runs);
     if args.json {
         return output::json(&Answer { out: &out, runs: answers });
     }
-    let picture = terminal::picture(&runs, axis, colours());
+    let picture = chart.terminal(colours());
     let picture = if picture.is_empty() { picture } else { format!("{picture}\n") };
     output::text(&format!("{picture}{}\ndrawn in {}\n", table(&answers), out.display()))
 }
@@ -94,7 +95,7 @@ fn colours() -> bool {
 }
 
 /// The records of a run, given by its folder or by the file itself.
-fn read(run: &Path) -> Result<Vec<Record>> {
+fn read(run: &Path) -> Result<Vec<StepRecord>> {
     if !run.exists() {
         bail!("{}: there is no such folder", run.display());
     }
@@ -130,8 +131,8 @@ fn name(run: &Path) -> String {
     folder.file_name().map_or_else(|| run.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-fn answers<'a>(paths: &'a [PathBuf], runs: &'a [(String, Vec<Record>)]) -> Vec<RunAnswer<'a>> {
-    let answer = |(path, (name, records)): (&'a PathBuf, &'a (String, Vec<Record>))| RunAnswer {
+fn answers<'a>(paths: &'a [PathBuf], runs: &'a [(String, Vec<StepRecord>)]) -> Vec<RunAnswer<'a>> {
+    let answer = |(path, (name, records)): (&'a PathBuf, &'a (String, Vec<StepRecord>))| RunAnswer {
         name,
         path,
         records: records.len(),
@@ -143,8 +144,7 @@ fn answers<'a>(paths: &'a [PathBuf], runs: &'a [(String, Vec<Record>)]) -> Vec<R
 fn table(runs: &[RunAnswer<'_>]) -> String {
     let mut table = Table::new(&[1, 2, 3, 4, 5, 6]);
     table.row(["run", "steps", "last loss", "best validation", "at step", "tokens", "time"]);
-    let told = |loss: f64| if loss.abs() < 1e5 { format!("{loss:.4}") } else { format!("{loss:.1e}") };
-    let loss = |loss: Option<f64>| loss.map_or("–".to_owned(), told);
+    let loss = |loss: Option<f64>| loss.map_or("–".to_owned(), |loss| decimal(loss, 4));
     for RunAnswer { name, summary, .. } in runs {
         table.row([
             name,

@@ -505,6 +505,7 @@ mod download {
         let args = ["download", "names", "--out", &out, "--endpoint", "http://127.0.0.1:1"];
         let done = data(&args, "").code(1);
         assert!(stderr(&done).contains("are you online?"), "{}", stderr(&done));
+        assert!(stderr(&done).contains("--endpoint URL"), "{}", stderr(&done));
         assert_eq!(stdout(&done), "");
     }
 

@@ -1,7 +1,7 @@
 //! `minigpt plot` as a person types it.
 
 use assert_cmd::Command;
-use minigpt_train::record::{Metrics, Record};
+use minigpt_train::record::{Metrics, StepRecord};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -20,13 +20,13 @@ fn runs() -> tempfile::TempDir {
 fn write(folder: &Path, steps: u64) {
     let mut metrics = Metrics::create(&folder.join("metrics.jsonl")).unwrap();
     for step in 1..=steps {
-        let record = Record {
+        let record = StepRecord {
             step: 10 * step,
             loss: 4.0 / (step as f64).sqrt(),
             tokens: 7680 * step,
             seconds: step as f64,
             val_loss: step.is_multiple_of(4).then_some(4.5 / (step as f64).sqrt()),
-            ..Record::default()
+            ..StepRecord::default()
         };
         metrics.append(&record).unwrap();
     }

@@ -3,7 +3,7 @@
 //! A line goes out in one write, so a process that dies leaves at most a torn last line. Reading overlooks it, and
 //! resuming takes it away together with the steps that will be taken again.
 
-use super::{Error, Record, Result};
+use super::{Error, Result, StepRecord};
 use minigpt_files::write_file;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -59,7 +59,7 @@ impl Metrics {
     ///
     /// # Errors
     /// A disk that is full or gone.
-    pub fn append(&mut self, record: &Record) -> Result<()> {
+    pub fn append(&mut self, record: &StepRecord) -> Result<()> {
         let failed = Error::io("write", &self.path);
         let line = serde_json::to_vec(record).map_err(Into::into).and_then(|mut line| {
             line.push(b'\n');
@@ -73,13 +73,13 @@ impl Metrics {
 ///
 /// # Errors
 /// A file that can't be read, or a line that is not a record; a torn last line is no error.
-pub fn read(path: &Path) -> Result<Vec<Record>> {
+pub fn read(path: &Path) -> Result<Vec<StepRecord>> {
     let bytes = fs::read(path).map_err(Error::io("read", path))?;
     Ok(lines(path, &bytes)?.into_iter().map(|(_, record)| record).collect())
 }
 
 /// Every line with its record; without the last one if it is torn.
-fn lines<'a>(path: &Path, bytes: &'a [u8]) -> Result<Vec<(&'a [u8], Record)>> {
+fn lines<'a>(path: &Path, bytes: &'a [u8]) -> Result<Vec<(&'a [u8], StepRecord)>> {
     let mut lines = Vec::new();
     for (i, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
         match serde_json::from_slice(line) {
@@ -102,8 +102,8 @@ fn problem(error: &serde_json::Error) -> String {
 mod tests {
     use super::*;
 
-    fn record(step: u64) -> Record {
-        Record { step, loss: 4.0 - step as f64 / 64.0, tokens: step * 768, ..Record::default() }
+    fn record(step: u64) -> StepRecord {
+        StepRecord { step, loss: 4.0 - step as f64 / 64.0, tokens: step * 768, ..StepRecord::default() }
     }
 
     fn steps(path: &Path) -> Vec<u64> {

@@ -1,16 +1,13 @@
 //! What a training run leaves for people and programs to look at: numbers (`metrics.jsonl`), TensorBoard's event
-//! files, and pictures of the loss. All of it is made from one [`Record`] a logged step; no clock is read here.
+//! files, and charts of the loss. All of it is made from one [`StepRecord`] per logged step; no clock is read here.
 
-mod axis;
-pub mod curve;
+mod curve;
 mod error;
 mod metrics;
-mod series;
 mod summary;
 mod tensorboard;
-pub mod terminal;
 
-pub use axis::Axis;
+pub use curve::{Axis, loss_chart};
 pub use error::{Error, Result};
 pub use metrics::{Metrics, read};
 pub use summary::Summary;
@@ -24,7 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// that a loss that left all bounds stays in the file at its step. In `val_loss`, `null` is a validation that came
 /// out as NaN; a step without a validation has no such field.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct StepRecord {
     /// Steps taken so far.
     pub step: u64,
     /// Mean training loss of the step.
@@ -61,40 +58,40 @@ fn measured<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<O
 mod tests {
     use super::*;
 
-    fn written(record: &Record) -> String {
+    fn written(record: &StepRecord) -> String {
         serde_json::to_string(record).unwrap()
     }
 
     #[test]
     fn a_record_is_one_flat_object_with_the_validation_only_where_measured() {
-        let record = Record { step: 10, loss: 2.5, lr: 1e-3, tokens: 7680, ..Record::default() };
+        let record = StepRecord { step: 10, loss: 2.5, lr: 1e-3, tokens: 7680, ..StepRecord::default() };
         let line = r#"{"step":10,"loss":2.5,"lr":0.001,"grad_norm":0.0,"tokens_per_second":0.0,"tokens":7680,"seconds":0.0"#;
         assert_eq!(written(&record), format!("{line}}}"));
-        let validated = Record { val_loss: Some(2.25), ..record };
+        let validated = StepRecord { val_loss: Some(2.25), ..record };
         assert_eq!(written(&validated), format!("{line},\"val_loss\":2.25}}"));
-        assert_eq!(serde_json::from_str::<Record>(&written(&validated)).unwrap(), validated);
+        assert_eq!(serde_json::from_str::<StepRecord>(&written(&validated)).unwrap(), validated);
     }
 
     #[test]
     fn numbers_that_are_not_finite_are_null_and_come_back_as_nan() {
-        let record = Record {
+        let record = StepRecord {
             loss: f64::NAN,
             grad_norm: f64::INFINITY,
             val_loss: Some(f64::NAN),
-            ..Record::default()
+            ..StepRecord::default()
         };
         let line = written(&record);
         assert!(line.contains(r#""loss":null"#) && line.contains(r#""val_loss":null"#), "{line}");
-        let read: Record = serde_json::from_str(&line).unwrap();
+        let read: StepRecord = serde_json::from_str(&line).unwrap();
         assert!(read.loss.is_nan() && read.grad_norm.is_nan() && read.val_loss.unwrap().is_nan());
         assert_eq!(read.lr, 0.0);
     }
 
     #[test]
     fn what_a_later_version_adds_is_no_obstacle_but_what_is_missing_is() {
-        let line = written(&Record::default());
+        let line = written(&StepRecord::default());
         let more = line.replace("{\"step\"", "{\"memory\":5,\"step\"");
-        assert!(serde_json::from_str::<Record>(&more).is_ok());
-        assert!(serde_json::from_str::<Record>(&line.replace("loss", "cost")).is_err());
+        assert!(serde_json::from_str::<StepRecord>(&more).is_ok());
+        assert!(serde_json::from_str::<StepRecord>(&line.replace("loss", "cost")).is_err());
     }
 }

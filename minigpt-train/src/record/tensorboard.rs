@@ -4,7 +4,7 @@
 //! A frame is the length (u64), a checksum of it, the bytes, a checksum of them, all little-endian; the checksums
 //! are CRC-32C, masked as TFRecord files have them.
 
-use super::{Error, Record, Result};
+use super::{Error, Result, StepRecord};
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -52,8 +52,8 @@ impl EventFile {
         &self.path
     }
 
-    /// Says that the run begins again at `step`: what earlier files of the folder tell of it and of later steps is
-    /// taken back. For a run that resumes.
+    /// Says that the run begins again at `step`: TensorBoard drops what earlier files of the folder say of it
+    /// and of later steps. For a run that resumes.
     ///
     /// # Errors
     /// A disk that is full or gone.
@@ -62,11 +62,11 @@ impl EventFile {
         self.write(&event(step, wall_time).message(7, &Message::default().integer(1, START)))
     }
 
-    /// Writes all numbers of a record and brings them to the disk's door.
+    /// Writes the scalars of a record and flushes them.
     ///
     /// # Errors
     /// A disk that is full or gone.
-    pub fn record(&mut self, record: &Record, wall_time: f64) -> Result<()> {
+    pub fn record(&mut self, record: &StepRecord, wall_time: f64) -> Result<()> {
         let scalars = [
             (tag::TRAIN_LOSS, Some(record.loss)),
             (tag::VAL_LOSS, record.val_loss),
@@ -117,7 +117,7 @@ impl EventFile {
         self.flush()
     }
 
-    /// Hands everything to the system, from where it survives the end of this process.
+    /// Passes everything to the operating system, where it survives the end of this process.
     ///
     /// # Errors
     /// A disk that is full or gone.
@@ -268,9 +268,9 @@ mod tests {
                 .filter(|bytes| *bytes == tag.as_bytes())
                 .count()
         };
-        events.record(&Record::default(), 1.0).unwrap();
+        events.record(&StepRecord::default(), 1.0).unwrap();
         assert_eq!((mentions(&events, tag::TRAIN_LOSS), mentions(&events, tag::VAL_LOSS)), (1, 0));
-        events.record(&Record { val_loss: Some(2.0), ..Record::default() }, 1.0).unwrap();
+        events.record(&StepRecord { val_loss: Some(2.0), ..StepRecord::default() }, 1.0).unwrap();
         assert_eq!((mentions(&events, tag::TRAIN_LOSS), mentions(&events, tag::VAL_LOSS)), (2, 1));
         assert_eq!(mentions(&events, tag::TOKENS_PER_SECOND), 2);
     }

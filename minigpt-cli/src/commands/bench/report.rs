@@ -3,10 +3,9 @@
 use super::times::Times;
 use crate::limit::Limit;
 use crate::output;
-use crate::table::Table;
 use anyhow::Result;
 use minigpt::machine;
-use minigpt_charts::{bytes, count, counted, metric};
+use minigpt_charts::{Table, bytes, count, counted, metric};
 use minigpt_model::Config;
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! What a person may change in a chat, and how it is shown.
 
-use crate::table::Table;
 use anyhow::{Context, Result, bail};
+use minigpt_charts::Table;
 use minigpt_generate::{GenerationConfig, Style};
 use std::str::FromStr;
 

@@ -2,11 +2,10 @@
 
 use crate::output;
 use crate::progress::Progress;
-use crate::table::Table;
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use minigpt_charts::{bytes, count};
+use minigpt_charts::{Table, bytes, count};
 use minigpt_data::{Checked, DownloadEvent, DownloadOptions, Downloaded, PUBLIC_SETS, PublicSet, download};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,10 +1,9 @@
 //! `minigpt data list`: what there is to learn from.
 
 use crate::output;
-use crate::table::Table;
 use anyhow::Result;
 use clap::Args;
-use minigpt_charts::{bytes, count, counted};
+use minigpt_charts::{Table, bytes, count, counted};
 use minigpt_data::{PUBLIC_SETS, PublicSet, builtin};
 use serde::Serialize;
 

@@ -1,6 +1,5 @@
 //! `minigpt data`: what goes into a model.
 
-mod bars;
 mod download;
 mod list;
 mod prepare;

@@ -2,12 +2,12 @@
 
 use crate::output;
 use crate::progress::Progress;
-use crate::table::Table;
 use anyhow::{Result, bail};
 use clap::Args;
-use minigpt_charts::{count, counted};
+use minigpt_charts::{Table, count, counted};
 use minigpt_data::{
-    Cleaned, Dtype, Kind, Meta, PartMeta, PrepareOptions, PrepareStage, TokenizerChoice, builtin, prepare,
+    Cleaned, CorpusKind, IdWidth, PartMeta, PrepareOptions, PrepareStage, PreparedMeta, TokenizerChoice,
+    builtin, prepare,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -42,14 +42,14 @@ pub(super) struct PrepareArgs {
 struct Answer<'a> {
     out: &'a Path,
     #[serde(flatten)]
-    meta: Meta,
+    meta: PreparedMeta,
 }
 
 pub(super) fn run(args: &PrepareArgs) -> Result<()> {
     if args.input == Path::new(builtin::NAME) {
         bail!("the built-in set is questions and answers, which need no preparing: give its name to `train`");
     }
-    if Kind::of(&args.input) == Kind::Qa {
+    if CorpusKind::of(&args.input) == CorpusKind::Qa {
         let name = args.input.display();
         bail!("{name} holds question/answer lines, which need no preparing: give it to `train` as it is");
     }
@@ -90,10 +90,10 @@ fn start(stage: PrepareStage, total: u64) -> Progress {
     Progress::of_bytes(task, total)
 }
 
-fn in_words(meta: &Meta, out: &Path) -> String {
+fn in_words(meta: &PreparedMeta, out: &Path) -> String {
     let width = match meta.dtype {
-        Dtype::U16 => "2 bytes a token, as nanoGPT's",
-        Dtype::U32 => "4 bytes a token",
+        IdWidth::U16 => "2 bytes a token, as nanoGPT's",
+        IdWidth::U32 => "4 bytes a token",
     };
     let tokenizer = &meta.tokenizer;
     let mut table = Table::new(&[]);
@@ -112,7 +112,7 @@ fn part(part: &PartMeta) -> String {
 }
 
 /// Where the text came from, and what was not taken from there.
-fn source(meta: &Meta) -> String {
+fn source(meta: &PreparedMeta) -> String {
     let from = &meta.source;
     let mut text = from.name.clone();
     if from.files > 1 {

@@ -3,10 +3,9 @@
 use super::skipped;
 use crate::output;
 use crate::progress::Progress;
-use crate::table::Table;
 use anyhow::{Result, bail};
 use clap::Args;
-use minigpt_charts::count;
+use minigpt_charts::{Table, count};
 use minigpt_data::{SplitOptions, SplitReport, builtin, split};
 use serde::Serialize;
 use std::path::{Path, PathBuf};

@@ -1,15 +1,14 @@
 //! `minigpt data stats`: how much data there is, how long its examples are, and what follows from that.
 
 use super::prepare::cleaned;
-use super::{bars, skipped, usage};
+use super::{skipped, usage};
 use crate::output;
-use crate::table::Table;
 use anyhow::{Context, Result};
 use clap::Args;
-use minigpt_charts::{bytes, count, counted};
+use minigpt_charts::{Table, bytes, count, counted};
 use minigpt_data::{
     BadLines, Cleaned, Histogram, LengthSummary, Lengths, QaStats, Stats, TextStats, TokenStats,
-    TokenizerChoice, TokenizerMeta, histogram_svg, stats,
+    TokenizerChoice, TokenizerMeta, length_chart, stats,
 };
 use minigpt_files::write_file;
 use serde::Serialize;
@@ -82,7 +81,7 @@ fn qa(stats: &QaStats, args: &StatsArgs) -> Result<()> {
     let max_length = args.max_length.unwrap_or(suggested);
     if let Some(path) = &args.svg {
         let title = format!("Lengths in {}", base_name(&stats.name));
-        draw(path, &histogram_svg(&stats.lengths, &title, "tokens", Some(max_length)))?;
+        draw(path, &length_chart(&stats.lengths, &title, "tokens", Some(max_length)).svg())?;
     }
     skipped::report(&stats.name, &stats.bad);
     let answer = QaAnswer {
@@ -121,7 +120,7 @@ fn qa_in_words(answer: &QaAnswer<'_>, stats: &QaStats) -> String {
     }
     let mut text = format!("{}: questions and answers\n\n{}\n", answer.name, table.draw());
     text.push_str(&lengths(&[("whole", &answer.lengths), ("answers", &answer.answers)]));
-    text.push_str(&format!("\n{}\n", bars::draw(&answer.histogram)));
+    text.push_str(&format!("\n{}\n", answer.histogram.chart().terminal()));
     let suggested = Cut::at(&stats.lengths, answer.suggested_max_length);
     text.push_str(&format!("suggested {}\n", cut_in_words(&suggested, answer.examples)));
     if answer.cut.max_length != suggested.max_length {
@@ -161,7 +160,7 @@ fn text(stats: &TextStats, args: &StatsArgs) -> Result<()> {
     }
     if let Some(path) = &args.svg {
         let title = format!("Lines of {}", base_name(&stats.name));
-        draw(path, &histogram_svg(&stats.lines, &title, "characters a line", None))?;
+        draw(path, &length_chart(&stats.lines, &title, "characters a line", None).svg())?;
     }
     let answer = TextAnswer {
         kind: "text",
@@ -202,7 +201,7 @@ fn text_in_words(answer: &TextAnswer<'_>) -> String {
         .row(["tokens", &format!("{}, {each:.2} bytes each", count(answer.tokens))])
         .row(["lines", &count(answer.line_characters.count)]);
     let lengths = lengths(&[("characters a line", &answer.line_characters)]);
-    format!("{}: text\n\n{}\n{lengths}\n{}", answer.name, table.draw(), bars::draw(&answer.histogram))
+    format!("{}: text\n\n{}\n{lengths}\n{}", answer.name, table.draw(), answer.histogram.chart().terminal())
 }
 
 fn tokens(stats: &TokenStats, args: &StatsArgs) -> Result<()> {

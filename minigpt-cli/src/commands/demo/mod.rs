@@ -5,14 +5,13 @@ mod view;
 use crate::commands::chat;
 use crate::output;
 use crate::progress::Progress;
-use crate::table::Table;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use minigpt::{Answered, ModelFolder, Place, Run, RunConfig, answer_all};
-use minigpt_charts::count;
+use minigpt_charts::{Table, count};
 use minigpt_data::{LossOn, Padding, QaDataset, QaOptions, Record, builtin};
 use minigpt_model::Device;
-use minigpt_train::record::{self, Record as Metric};
+use minigpt_train::record::{self, StepRecord};
 use minigpt_train::{Ended, Report, checkpoint};
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -140,7 +139,7 @@ fn best(run: &Path) -> PathBuf {
     if best.exists() { best } else { run.join("last") }
 }
 
-fn learn(run: Run, earlier: Vec<Metric>) -> Result<Report> {
+fn learn(run: Run, earlier: Vec<StepRecord>) -> Result<Report> {
     let Run { mut trainer, config, tokenizer, .. } = run;
     let tokenizer = tokenizer.context("the demo has no tokenizer")?;
     let mut view = View::new(&config, tokenizer, earlier, std::io::stderr().is_terminal());

@@ -3,17 +3,16 @@
 
 use super::QUESTIONS;
 use crate::output;
-use crate::table::{columns_of, cut};
 use indicatif::{ProgressBar, ProgressStyle};
 use minigpt::RunConfig;
-use minigpt_charts::count;
+use minigpt_charts::{count, cut, width};
 use minigpt_data::{QaEncoder, builtin};
 use minigpt_generate::{GenerationConfig, generate};
 use minigpt_model::Gpt;
 use minigpt_model::parameters::Count;
 use minigpt_tokenizer::SEP;
 use minigpt_tokenizer::Tokenizer;
-use minigpt_train::record::{Axis, Record, terminal};
+use minigpt_train::record::{Axis, StepRecord, loss_chart};
 use minigpt_train::{Event, Observer};
 use std::time::{Duration, Instant};
 
@@ -30,14 +29,14 @@ pub struct View {
     terminal: bool,
     tokenizer: Tokenizer,
     parameters: u64,
-    records: Vec<Record>,
+    records: Vec<StepRecord>,
     answers: Vec<String>,
     drawn: Instant,
 }
 
 impl View {
     /// Watches a run, of which `records` are known already.
-    pub fn new(config: &RunConfig, tokenizer: Tokenizer, records: Vec<Record>, terminal: bool) -> Self {
+    pub fn new(config: &RunConfig, tokenizer: Tokenizer, records: Vec<StepRecord>, terminal: bool) -> Self {
         let bar = if terminal { ProgressBar::no_length() } else { ProgressBar::hidden() };
         let style = ProgressStyle::with_template("{msg}\n{wide_bar} step {pos} of {len}, {eta} left");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -53,17 +52,17 @@ impl View {
     }
 
     fn picture(&self) -> String {
-        let curve =
-            terminal::picture(&[("demo".to_owned(), self.records.clone())], Axis::Step, self.terminal);
+        let runs = [("demo".to_owned(), self.records.clone())];
+        let curve = loss_chart(&runs, Axis::Step).terminal(self.terminal);
         format!("{curve}\n{}", self.talk())
     }
 
     /// The questions, each with its answer.
     fn talk(&self) -> String {
-        let wide = QUESTIONS.iter().map(|question| columns_of(question)).max().unwrap_or(0);
+        let wide = QUESTIONS.iter().map(|question| width(question)).max().unwrap_or(0);
         let mut text = String::new();
         for (question, answer) in QUESTIONS.iter().zip(&self.answers) {
-            let space = " ".repeat(wide - columns_of(question));
+            let space = " ".repeat(wide - width(question));
             text.push_str(&cut(&format!("  {question}{space}  {answer}"), WIDTH));
             text.push('\n');
         }

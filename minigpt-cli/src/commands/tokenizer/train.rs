@@ -5,7 +5,7 @@ use crate::progress::Progress;
 use anyhow::{Context, Result};
 use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
-use minigpt_data::{JsonlFile, Piece, TextSource};
+use minigpt_data::{JsonlFile, TextChunk, TextSource};
 use minigpt_files::OutputFolder;
 use minigpt_tokenizer::{BpeTrainer, CharBuilder, Tokenizer};
 use serde::Serialize;
@@ -138,11 +138,11 @@ impl Learner {
         let mut progress = Progress::of_bytes("reading", source.bytes());
         let summary = source.read(None, &mut |piece| {
             match piece {
-                Piece::Text(text) => {
+                TextChunk::Text(text) => {
                     self.push(text);
                     progress.advance(text.len() as u64);
                 }
-                Piece::NextFile => self.end_of_text(),
+                TextChunk::NextFile => self.end_of_text(),
             }
             Ok(())
         })?;

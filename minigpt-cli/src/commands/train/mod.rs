@@ -4,12 +4,11 @@ mod watch;
 
 use crate::device::DeviceKind;
 use crate::output;
-use crate::table::Table;
 use anyhow::{Context, Result};
 use clap::Args;
 use minigpt::{Place, Run, RunConfig};
-use minigpt_charts::{count, counted};
-use minigpt_data::Kind;
+use minigpt_charts::{Table, count, counted};
+use minigpt_data::CorpusKind;
 use minigpt_train::{Ended, Report};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -97,12 +96,12 @@ fn describe(report: &Report, config: &RunConfig) -> String {
     table.row(["time", &format!("{:.1} s", report.seconds)]);
     table.row(["model", &report.model.display().to_string()]);
     let model = report.model.display();
-    let kind = config.data.kind.unwrap_or_else(|| Kind::of(Path::new(&config.data.path)));
+    let kind = config.data.kind.unwrap_or_else(|| CorpusKind::of(Path::new(&config.data.path)));
     table.row([
         "try it",
         &match kind {
-            Kind::Qa => format!("minigpt chat --model {model}"),
-            Kind::Text => format!("minigpt generate --model {model} --prompt …"),
+            CorpusKind::Qa => format!("minigpt chat --model {model}"),
+            CorpusKind::Text => format!("minigpt generate --model {model} --prompt …"),
         },
     ]);
     format!("\n{}", table.draw())

@@ -8,7 +8,7 @@ use minigpt_charts::{bytes, count};
 use minigpt_generate::{GenerationConfig, generate};
 use minigpt_model::Gpt;
 use minigpt_tokenizer::Tokenizer;
-use minigpt_train::record::Record;
+use minigpt_train::record::StepRecord;
 use minigpt_train::{Event, Observer};
 
 /// Tokens of a sample.
@@ -48,7 +48,7 @@ impl Watch {
         }
     }
 
-    fn step(&mut self, record: &Record, logged: bool) {
+    fn step(&mut self, record: &StepRecord, logged: bool) {
         let smoothed = self.smoothed.map_or(record.loss, |s| 0.95 * s + 0.05 * record.loss);
         self.smoothed = Some(smoothed);
         self.val_loss = record.val_loss.or(self.val_loss);
@@ -60,7 +60,7 @@ impl Watch {
         self.bar.set_message(format!("loss {loss:.4} ({smoothed:.4}){val} rate {lr:.1e} {speed}{memory}"));
         if record.val_loss.is_some() || (logged && self.bar.is_hidden()) {
             let val = record.val_loss.map_or_else(String::new, |val| format!(", validation {val:.4}"));
-            let Record { step, loss, lr, grad_norm, .. } = record;
+            let StepRecord { step, loss, lr, grad_norm, .. } = record;
             self.say(&format!(
                 "step {step}: loss {loss:.4}{val}, rate {lr:.2e}, norm {grad_norm:.2}, {speed}"
             ));

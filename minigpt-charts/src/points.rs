@@ -1,69 +1,26 @@
-//! From records to the points of a line: what is finite, smoothed against noise, and thinned to what can be seen.
-
-use super::{Axis, Record};
+//! The points of a line: what is finite, smoothed against noise, and thinned to what can be seen.
 
 /// Where on the horizontal axis, and how high.
-pub(super) type Point = (f64, f64);
+pub type Point = (f64, f64);
 
-/// Beyond this a loss is as good as infinite.
+/// Beyond this a number is as good as infinite.
 const FINITE: f64 = 1e30;
 
-/// The lines of one run.
-pub(super) struct Series {
-    /// Every training loss.
-    pub training: Vec<Point>,
-    /// The same without its noise.
-    pub smoothed: Vec<Point>,
-    /// Every validation loss.
-    pub validation: Vec<Point>,
-}
-
-impl Series {
-    /// The lines of a run; the smoothed one with at most `points` points.
-    pub fn of(records: &[Record], axis: Axis, points: usize) -> Self {
-        let training = finite(records.iter().map(|record| (axis.of(record), record.loss)));
-        let validation =
-            finite(records.iter().filter_map(|record| Some((axis.of(record), record.val_loss?))));
-        Series { smoothed: smoothed(&training, points), training, validation }
-    }
-
-    /// How far to the right the run reaches.
-    pub fn end(&self) -> f64 {
-        self.training.iter().chain(&self.validation).map(|point| point.0).fold(0.0, f64::max)
-    }
-
-    /// A loss of more than twice what the run began with is of no interest: a run that ran away would leave nothing
-    /// to see of the others. `None` for a run without losses.
-    pub fn ceiling(&self) -> Option<f64> {
-        let began = self.training.iter().take(10).chain(self.validation.first());
-        began.map(|point| point.1).reduce(f64::max).map(|began| began + began.abs().max(1.0))
-    }
-
-    /// The lowest and the highest loss that a picture must show; a few outliers may leave it.
-    pub fn heights(&self) -> Option<(f64, f64)> {
-        let ceiling = self.ceiling()?;
-        let mut losses: Vec<f64> = self.training.iter().map(|point| point.1).collect();
-        losses.sort_by(f64::total_cmp);
-        let outliers = losses.len() / 200;
-        let usual = losses[outliers..losses.len() - outliers].iter().copied();
-        let lines = self.smoothed.iter().chain(&self.validation).map(|point| point.1);
-        ends(usual.chain(lines).map(|loss| loss.min(ceiling)))
-    }
-}
-
 /// The lowest and the highest of some numbers.
-pub(super) fn ends(numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+pub(crate) fn ends(numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     numbers.map(|x| (x, x)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
-fn finite(points: impl Iterator<Item = Point>) -> Vec<Point> {
-    points.filter(|(x, y)| (0.0..FINITE).contains(x) && y.abs() < FINITE).collect()
+/// The points that a chart can show.
+pub(crate) fn finite(points: &[Point]) -> Vec<Point> {
+    let shown = |&&(x, y): &&Point| (0.0..FINITE).contains(&x) && y.abs() < FINITE;
+    points.iter().filter(shown).copied().collect()
 }
 
 /// At each of at most `count` places, the height of a straight line fitted to the points around it, near ones
-/// counting most. That neither lags behind nor bends at the ends, as a running mean would. The first steps, where a
-/// loss falls fastest, are smoothed over few neighbours.
-fn smoothed(points: &[Point], count: usize) -> Vec<Point> {
+/// counting most. That neither lags behind nor bends at the ends, as a running mean would. The first points, where
+/// a loss falls fastest, are smoothed over the fewest neighbours.
+pub(crate) fn smoothed(points: &[Point], count: usize) -> Vec<Point> {
     let places = points.len().min(count.max(2));
     let place = |i: usize| if places < 2 { 0 } else { i * (points.len() - 1) / (places - 1) };
     let around = |i: usize| (i / 2).min(points.len() / 10);
@@ -95,7 +52,7 @@ fn fitted(points: &[Point], i: usize, around: usize) -> f64 {
 }
 
 /// The lowest and the highest point of each of `columns` parts of the axis, so that no spike is lost.
-pub(super) fn envelope(points: &[Point], columns: usize) -> Vec<Point> {
+pub(crate) fn envelope(points: &[Point], columns: usize) -> Vec<Point> {
     if points.len() <= 2 * columns {
         return points.to_vec();
     }
@@ -111,7 +68,7 @@ pub(super) fn envelope(points: &[Point], columns: usize) -> Vec<Point> {
 }
 
 /// The lowest point of each of `columns` parts of the axis, and the ends.
-pub(super) fn lowest(points: &[Point], columns: usize) -> Vec<Point> {
+pub(crate) fn lowest(points: &[Point], columns: usize) -> Vec<Point> {
     let [first, inner @ .., last] = points else { return points.to_vec() };
     if points.len() <= columns {
         return points.to_vec();
@@ -166,20 +123,8 @@ mod tests {
 
     #[test]
     fn what_is_not_finite_is_no_point() {
-        let losses = [2.0, f64::NAN, f64::INFINITY, 1e300, 1.0];
-        let record = |loss| Record { loss, val_loss: Some(loss), ..Record::default() };
-        let series = Series::of(&losses.map(record), Axis::Step, 100);
-        assert_eq!((series.training.len(), series.smoothed.len(), series.validation.len()), (2, 2, 2));
-        assert_eq!(Series::of(&[], Axis::Step, 100).heights(), None);
-        assert_eq!(Series::of(&[record(f64::NAN)], Axis::Step, 100).heights(), None);
-    }
-
-    #[test]
-    fn a_run_that_ran_away_does_not_squeeze_the_rest() {
-        let record = |(i, loss): (usize, f64)| Record { step: i as u64, loss, ..Record::default() };
-        let losses = (0..50).map(|_| 4.0).chain((0..50).map(|i| 10_f64.powi(i)));
-        let records: Vec<Record> = losses.enumerate().map(record).collect();
-        let (low, high) = Series::of(&records, Axis::Step, 100).heights().unwrap();
-        assert!(low == 1.0 && high == 8.0, "{low} {high}");
+        let heights = [2.0, f64::NAN, f64::INFINITY, 1e300, 1.0];
+        assert_eq!(finite(&line(heights)), [(0.0, 2.0), (4.0, 1.0)]);
+        assert_eq!(finite(&[(-1.0, 1.0), (f64::NAN, 1.0), (0.0, -1.0)]), [(0.0, -1.0)]);
     }
 }

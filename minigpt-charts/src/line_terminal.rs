@@ -1,8 +1,8 @@
-//! The loss of one or several runs as text: a small picture for a terminal, of braille dots.
+//! A line chart as text: a small picture for a terminal, of braille dots.
 
-use super::axis::Scale;
-use super::series::{Point, Series, ends};
-use super::{Axis, Record};
+use crate::axis::Scale;
+use crate::line_chart::{Curve, LineChart, Lines};
+use crate::points::{Point, ends};
 
 /// Characters across and upward; each has 2 × 4 dots.
 const COLUMNS: usize = 66;
@@ -13,22 +13,18 @@ const DOTS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x8
 const COLOURS: [&str; 6] = ["\x1b[34m", "\x1b[33m", "\x1b[32m", "\x1b[35m", "\x1b[31m", "\x1b[36m"];
 const PLAIN: &str = "\x1b[0m";
 
-/// Draws runs by their names: one run with its training and validation loss, several with one line each, of the
-/// validation loss if all have one, else of training. Without colours, the lines of several runs are letters.
-/// Nothing is drawn of runs without a loss.
-pub fn picture(runs: &[(String, Vec<Record>)], axis: Axis, colours: bool) -> String {
-    let series: Vec<Series> =
-        runs.iter().map(|(_, records)| Series::of(records, axis, 2 * COLUMNS)).collect();
-    let (what, lines) = match (runs, &series[..]) {
-        ([_], [series]) => ("loss", training_and_validation(series)),
-        _ => compared(runs, &series, colours),
+pub(crate) fn draw(chart: &LineChart, colours: bool) -> String {
+    let all = chart.lines(2 * COLUMNS);
+    let (what, lines) = match &all[..] {
+        [one] => (chart.y.to_owned(), both(chart, one)),
+        _ => compared(chart, &all, colours),
     };
-    let Some(ceiling) = series.iter().filter_map(Series::ceiling).reduce(f64::max) else {
+    let Some(ceiling) = all.iter().filter_map(Lines::ceiling).reduce(f64::max) else {
         return String::new();
     };
     let points = || lines.iter().flat_map(|line| line.points);
     let Some((low, high)) = ends(points().map(|point| point.1.min(ceiling))) else { return String::new() };
-    let across = Scale::across(axis, points().map(|point| point.0).fold(0.0, f64::max));
+    let across = chart.across(points().map(|point| point.0).fold(0.0, f64::max));
     let upward = Scale::upward(low, high);
     let mut canvas = Canvas { cells: vec![Cell::default(); COLUMNS * ROWS] };
     lines.iter().enumerate().for_each(|(i, line)| canvas.draw(i, line, &across, &upward));
@@ -47,27 +43,24 @@ struct Line<'a> {
     connected: bool,
 }
 
-fn training_and_validation(series: &Series) -> Vec<Line<'_>> {
-    let training = Line { name: "training", points: &series.smoothed, mark: None, connected: true };
-    let validation =
-        Line { name: "validation", points: &series.validation, mark: Some('o'), connected: false };
-    [training, validation].into_iter().filter(|line| !line.points.is_empty()).collect()
+/// The two lines of a single curve.
+fn both<'a>(chart: &LineChart, lines: &'a Lines) -> Vec<Line<'a>> {
+    let noisy = Line { name: chart.noisy, points: &lines.smoothed, mark: None, connected: true };
+    let marked = Line { name: chart.marked, points: &lines.marked, mark: Some('o'), connected: false };
+    [noisy, marked].into_iter().filter(|line| !line.points.is_empty()).collect()
 }
 
-fn compared<'a>(
-    runs: &'a [(String, Vec<Record>)],
-    series: &'a [Series],
-    colours: bool,
-) -> (&'static str, Vec<Line<'a>>) {
-    let validated = series.iter().all(|series| series.validation.len() > 1);
-    let line = |((name, _), series): (&'a (String, _), &'a Series), letter| Line {
-        name,
-        points: if validated { &series.validation } else { &series.smoothed },
+/// One line of each curve, and what they are.
+fn compared<'a>(chart: &'a LineChart, all: &'a [Lines], colours: bool) -> (String, Vec<Line<'a>>) {
+    let marked = all.iter().all(|lines| lines.marked.len() > 1);
+    let line = |((curve, lines), letter): ((&'a Curve, &'a Lines), char)| Line {
+        name: &curve.name,
+        points: if marked { &lines.marked } else { &lines.smoothed },
         mark: (!colours).then_some(letter),
         connected: true,
     };
-    let lines = runs.iter().zip(series).zip(('a'..='z').cycle()).map(|(run, letter)| line(run, letter));
-    (if validated { "validation loss" } else { "training loss" }, lines.collect())
+    let lines = chart.curves.iter().zip(all).zip(('a'..='z').cycle()).map(line);
+    (format!("{} {}", if marked { chart.marked } else { chart.noisy }, chart.y), lines.collect())
 }
 
 /// Each line's look and name.
@@ -174,61 +167,55 @@ fn foot(across: &Scale, margin: usize) -> String {
         }
     }
     let axis: String = axis.into_iter().collect();
-    let name = format!("{:>width$}", across.name, width = (COLUMNS + across.name.len()) / 2);
+    let end = (COLUMNS + across.name.len()) / 2;
+    let name = format!("{:>end$}", across.name);
     format!("{:margin$} └{axis}\n{:margin$}  {labels}\n{:margin$}  {name}\n", "", "", "")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn run(name: &str, validated: bool) -> (String, Vec<Record>) {
-        let record = |i: u64| Record {
-            step: 10 * i,
-            loss: 1.0 + 3.0 / (i as f64).sqrt(),
-            val_loss: (validated && i.is_multiple_of(20)).then_some(1.5 + 3.0 / (i as f64).sqrt()),
-            ..Record::default()
-        };
-        (name.to_owned(), (1..=100).map(record).collect())
-    }
+    use crate::line_chart::tests::{STEPS, TIME, chart, falling, single};
+    use crate::width::width;
 
     fn no_wider_than_a_terminal(picture: &str) {
-        assert!(picture.lines().all(|line| line.chars().count() < 80), "{picture}");
+        assert!(picture.lines().all(|line| width(line) < 80), "{picture}");
+    }
+
+    fn unmarked(name: &str) -> Curve {
+        Curve { marked: Vec::new(), ..falling(name, 100, 1.0) }
     }
 
     #[test]
-    fn one_run_is_a_falling_line_with_validations() {
-        let picture = picture(&[run("a", true)], Axis::Step, false);
+    fn one_curve_is_a_falling_line_with_marks() {
+        let picture = chart(STEPS, &[falling("a", 100, 1.0)]).terminal(false);
         no_wider_than_a_terminal(&picture);
         let rows: Vec<&str> = picture.lines().collect();
         assert_eq!(rows.len(), 1 + ROWS + 3, "{picture}");
         assert!(rows[0].contains("training") && rows[0].contains("o validation"));
         assert!(rows[1].contains("4.0 ┤⢀"), "it starts at the top: {picture}");
-        assert_eq!(rows[1..=ROWS].concat().matches('o').count(), 5, "{picture}");
+        assert_eq!(rows[1..=ROWS].concat().matches('o').count(), 10, "{picture}");
         assert!(rows[ROWS + 1].contains('┬') && rows[ROWS + 2].contains("1,000"), "{picture}");
     }
 
     #[test]
-    fn runs_are_told_apart_by_letters_or_colours() {
-        let runs = [run("first", true), run("second", true)];
-        let plain = picture(&runs, Axis::Step, false);
+    fn curves_are_told_apart_by_letters_or_colours() {
+        let both = chart(STEPS, &[falling("first", 100, 1.0), falling("second", 100, 1.5)]);
+        let plain = both.terminal(false);
         no_wider_than_a_terminal(&plain);
         assert!(plain.contains("validation loss   a first   b second") && !plain.contains('\x1b'), "{plain}");
-        let painted = picture(&runs, Axis::Step, true);
+        let painted = both.terminal(true);
         assert!(painted.contains("\x1b[33m⠒⠒\x1b[0m second"), "{painted}");
-        let mixed = [run("first", true), run("second", false)];
-        assert!(picture(&mixed, Axis::Step, false).contains("training loss   a first"));
+        let mixed = chart(STEPS, &[falling("first", 100, 1.0), unmarked("second")]);
+        assert!(mixed.terminal(false).contains("training loss   a first"));
     }
 
     #[test]
     fn next_to_nothing_does_not_break_it() {
-        let one = |loss| ("run".to_owned(), vec![Record { step: 1, loss, ..Record::default() }]);
-        assert_eq!(picture(&[], Axis::Step, false), "");
-        assert_eq!(picture(&[one(f64::NAN)], Axis::Step, false), "");
-        assert!(picture(&[one(2.0)], Axis::Step, false).contains("training"));
-        assert!(
-            picture(&[one(2.0), one(f64::NAN), ("empty".to_owned(), vec![])], Axis::Time, true)
-                .contains("run")
-        );
+        let drawn = |curves: &[Curve]| chart(TIME, curves).terminal(true);
+        assert_eq!(drawn(&[]), "");
+        assert_eq!(drawn(&[single(f64::NAN, None)]), "");
+        assert!(drawn(&[single(2.0, None)]).contains("training"));
+        assert!(drawn(&[single(2.0, None), single(f64::NAN, None), Curve::default()]).contains("run"));
     }
 }

@@ -1,31 +1,22 @@
-//! A histogram for a terminal.
+//! Bars for a terminal.
 
-use minigpt_charts::count;
-use minigpt_data::{Bar, Histogram};
+use crate::bar_chart::BarChart;
+use crate::number::count;
+use crate::width::width;
 
 /// Columns of the longest bar.
 const WIDTH: u64 = 50;
 /// A column filled from one to seven eighths.
 const EIGHTHS: [&str; 7] = ["▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// One line a bar: the lengths, the bar, the count.
-pub(super) fn draw(histogram: &Histogram) -> String {
-    let labels: Vec<String> = histogram.bars.iter().map(label).collect();
-    let width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
-    let highest = histogram.highest().max(1);
-    let line = |(bar, label): (&Bar, String)| {
-        let space = if bar.count > 0 { " " } else { "" };
-        format!("  {label:>width$} │{}{space}{}\n", blocks(bar.count, highest), count(bar.count))
+pub(crate) fn draw(chart: &BarChart) -> String {
+    let labels: Vec<String> = (0..chart.counts.len()).map(|i| chart.label(i)).collect();
+    let widest = labels.iter().map(|label| width(label)).max().unwrap_or(0);
+    let line = |(&number, label): (&u64, String)| {
+        let space = if number > 0 { " " } else { "" };
+        format!("  {label:>widest$} │{}{space}{}\n", blocks(number, chart.highest()), count(number))
     };
-    histogram.bars.iter().zip(labels).map(line).collect()
-}
-
-fn label(bar: &Bar) -> String {
-    match bar.to {
-        Some(to) if to == bar.from => count(to),
-        Some(to) => format!("{}–{}", count(bar.from), count(to)),
-        None => format!("{}…", count(bar.from)),
-    }
+    chart.counts.iter().zip(labels).map(line).collect()
 }
 
 /// A bar in proportion; whatever is not zero shows.
@@ -53,8 +44,12 @@ mod tests {
 
     #[test]
     fn labels_line_up() {
-        let histogram = Histogram::of(&[1, 1, 7, 99, 99, 500].into_iter().collect());
-        let drawn = draw(&histogram);
+        let counts = vec![2, 0, 1, 7];
+        let chart = BarChart { step: 500, counts, open_ended: true, ..BarChart::default() };
+        let drawn = chart.terminal();
+        let lines: Vec<&str> = drawn.lines().collect();
+        assert_eq!(lines[..2], ["        0–499 │██████████████▎ 2", "      500–999 │0"], "{drawn}");
+        assert!(lines[3].starts_with("       1,500… │█"), "{drawn}");
         let columns: Vec<usize> =
             drawn.lines().map(|line| line.chars().position(|c| c == '│').unwrap()).collect();
         assert!(columns.iter().all(|&column| column == columns[0]), "{drawn}");
