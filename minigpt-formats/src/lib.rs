@@ -9,11 +9,15 @@
 
 mod chat_template;
 mod error;
+#[path = "hugging_face/mod.rs"]
 pub mod folder;
 pub mod gguf;
+#[path = "gguf/tokens.rs"]
 mod gguf_tokens;
+#[path = "nanogpt/meta.rs"]
 mod nanogpt_meta;
 mod on_disk;
+#[path = "torch/mod.rs"]
 pub mod pickle;
 pub mod tensor_view;
 

@@ -5,11 +5,16 @@
 //! and its relatives write one tensor at a time, from memory or from files.
 
 mod config_json;
+#[path = "weight_files.rs"]
 mod files;
+#[path = "../model_files.rs"]
 mod model_files;
+#[path = "../nanogpt/read.rs"]
 mod nanogpt;
+#[path = "../nanogpt/write.rs"]
 mod nanogpt_save;
 mod save;
+#[path = "../mapped_model.rs"]
 mod stored_model;
 
 pub use model_files::{Kind, ModelFiles};

@@ -5,7 +5,9 @@
 //! [`archive`] finds files in a `.pt`, [`tensors`] makes sense of what PyTorch puts there.
 
 mod archive;
+#[path = "pickle_reader.rs"]
 mod machine;
+#[path = "checkpoint.rs"]
 mod tensors;
 
 pub use machine::{Value, read};
