@@ -86,4 +86,4 @@ pub use text_dataset::TextDataset;
 pub use text_reader::{Cleaned, TextReader};
 pub use text_source::{Piece, TextSource, TextSummary};
 pub use tokenizer_choice::TokenizerChoice;
-pub use tokens::{Dtype, TokenWriter, Tokens};
+pub use tokens::{IdWidth, TokenWriter, Tokens};

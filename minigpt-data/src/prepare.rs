@@ -10,7 +10,7 @@ use crate::prepared::{META, Meta, PartMeta, SourceMeta, TRAIN, VAL};
 use crate::text_parts::{TextParts, count_text, train_characters};
 use crate::text_source::{Piece, TextSource, TextSummary};
 use crate::tokenizer_choice::TokenizerChoice;
-use crate::tokens::{Dtype, TokenWriter};
+use crate::tokens::{IdWidth, TokenWriter};
 use minigpt_files::OutputFolder;
 use std::path::Path;
 
@@ -59,7 +59,7 @@ pub fn prepare(
     let (summary, tokenizer) = count_text(&source, &options.tokenizer, options.limit, &mut counting)?;
     let train = train_characters(&source, &summary, options.val_fraction)?;
 
-    let dtype = Dtype::for_vocabulary(tokenizer.vocab_size());
+    let dtype = IdWidth::for_vocabulary(tokenizer.vocab_size());
     let writer = |name| TokenWriter::create(&folder.path().join(name), dtype);
     let mut parts = TextParts::new(&tokenizer, train, writer(TRAIN)?, writer(VAL)?);
     let mut done = 0;

@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::text_reader::Cleaned;
-use crate::tokens::{Dtype, Tokens};
+use crate::tokens::{IdWidth, Tokens};
 use minigpt_tokenizer::Tokenizer;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -28,7 +28,7 @@ pub struct Meta {
     /// 1.
     pub version: u32,
     /// How wide an id is.
-    pub dtype: Dtype,
+    pub dtype: IdWidth,
     /// Which tokenizer made the ids.
     pub tokenizer: TokenizerMeta,
     /// What is in `train.bin`.
@@ -89,7 +89,7 @@ impl TokenizerMeta {
 
 impl Meta {
     pub(crate) fn new(
-        dtype: Dtype,
+        dtype: IdWidth,
         tokenizer: &Tokenizer,
         train: PartMeta,
         val: PartMeta,
@@ -155,7 +155,7 @@ impl Prepared {
     /// Files that don't fit their description, or a tokenizer that did not make them.
     pub fn open(folder: &Path) -> Result<Self> {
         let meta = Meta::read(folder)?;
-        let dtype = meta.as_ref().map_or(Dtype::U16, |meta| meta.dtype);
+        let dtype = meta.as_ref().map_or(IdWidth::U16, |meta| meta.dtype);
         let train = part(folder, TRAIN, dtype, meta.as_ref().map(|meta| meta.train))?;
         let val = if meta.is_some() || folder.join(VAL).exists() {
             part(folder, VAL, dtype, meta.as_ref().map(|meta| meta.val))?
@@ -170,7 +170,7 @@ impl Prepared {
     }
 }
 
-fn part(folder: &Path, name: &str, dtype: Dtype, described: Option<PartMeta>) -> Result<Tokens> {
+fn part(folder: &Path, name: &str, dtype: IdWidth, described: Option<PartMeta>) -> Result<Tokens> {
     let path = folder.join(name);
     let tokens = Tokens::open(&path, dtype)?;
     match described {

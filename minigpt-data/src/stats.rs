@@ -13,7 +13,7 @@ use crate::text_parts::count_text;
 use crate::text_reader::Cleaned;
 use crate::text_source::{Piece, TextSource};
 use crate::tokenizer_choice::TokenizerChoice;
-use crate::tokens::{Dtype, Tokens};
+use crate::tokens::{IdWidth, Tokens};
 use minigpt_tokenizer::{CharBuilder, Tokenizer, UNK};
 use serde::Serialize;
 use std::path::Path;
@@ -79,7 +79,7 @@ pub struct TokenStats {
     /// The folder.
     pub name: String,
     /// How wide an id is.
-    pub dtype: Dtype,
+    pub dtype: IdWidth,
     /// Ids for training.
     pub train: u64,
     /// Ids for validation.
@@ -242,7 +242,7 @@ fn token_stats(folder: &Path, choice: Option<&TokenizerChoice>, limit: Option<u6
     check(&val)?;
     Ok(TokenStats {
         name: folder.display().to_string(),
-        dtype: meta.map_or(Dtype::U16, |meta| meta.dtype),
+        dtype: meta.map_or(IdWidth::U16, |meta| meta.dtype),
         train: train.len(),
         val: val.len(),
         largest_id: train.largest().max(val.largest()),

@@ -13,24 +13,24 @@ use std::sync::Arc;
 /// How wide an id is in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Dtype {
+pub enum IdWidth {
     /// Two bytes: up to 65,536 ids. What nanoGPT writes.
     U16,
     /// Four bytes.
     U32,
 }
 
-impl Dtype {
+impl IdWidth {
     /// The narrowest type that holds every id of a vocabulary.
     pub fn for_vocabulary(size: usize) -> Self {
-        if size <= 1 << 16 { Dtype::U16 } else { Dtype::U32 }
+        if size <= 1 << 16 { IdWidth::U16 } else { IdWidth::U32 }
     }
 
     /// Bytes of one id.
     pub fn width(self) -> usize {
         match self {
-            Dtype::U16 => 2,
-            Dtype::U32 => 4,
+            IdWidth::U16 => 2,
+            IdWidth::U32 => 4,
         }
     }
 }
@@ -46,7 +46,7 @@ pub struct Tokens {
 #[derive(Debug, Clone)]
 enum Store {
     Memory(Arc<[u32]>),
-    Mapped(Mapped, Dtype),
+    Mapped(Mapped, IdWidth),
 }
 
 impl From<Vec<u32>> for Tokens {
@@ -61,7 +61,7 @@ impl Tokens {
     ///
     /// # Errors
     /// A file that can't be read or whose length is no multiple of the width.
-    pub fn open(path: &Path, dtype: Dtype) -> Result<Self> {
+    pub fn open(path: &Path, dtype: IdWidth) -> Result<Self> {
         let mapped = Mapped::open(path)?;
         let (bytes, width) = (mapped.bytes().len(), dtype.width());
         if bytes % width != 0 {
@@ -157,12 +157,12 @@ impl Tokens {
     }
 }
 
-fn decode(bytes: &[u8], dtype: Dtype, to: &mut Vec<u32>) {
+fn decode(bytes: &[u8], dtype: IdWidth, to: &mut Vec<u32>) {
     match dtype {
-        Dtype::U16 => {
+        IdWidth::U16 => {
             to.extend(bytes.as_chunks::<2>().0.iter().map(|&pair| u32::from(u16::from_le_bytes(pair))));
         }
-        Dtype::U32 => to.extend(bytes.as_chunks::<4>().0.iter().map(|&four| u32::from_le_bytes(four))),
+        IdWidth::U32 => to.extend(bytes.as_chunks::<4>().0.iter().map(|&four| u32::from_le_bytes(four))),
     }
 }
 
@@ -187,14 +187,14 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 pub struct TokenWriter {
     path: PathBuf,
     file: BufWriter<File>,
-    dtype: Dtype,
+    dtype: IdWidth,
     written: u64,
     bytes: Vec<u8>,
 }
 
 impl TokenWriter {
     /// Starts a file; one that is there is overwritten.
-    pub fn create(path: &Path, dtype: Dtype) -> Result<Self> {
+    pub fn create(path: &Path, dtype: IdWidth) -> Result<Self> {
         let file = File::create(path).map_err(|e| Error::io("create", path, e))?;
         Ok(TokenWriter {
             path: path.to_owned(),
@@ -207,13 +207,13 @@ impl TokenWriter {
 
     /// Appends ids. One that does not fit the width is the tokenizer's mistake, and an error.
     pub fn write(&mut self, ids: &[u32]) -> Result<()> {
-        if self.dtype == Dtype::U16 {
+        if self.dtype == IdWidth::U16 {
             check_ids(&self.path.display().to_string(), self.written, ids, 1 << 16)?;
         }
         self.bytes.clear();
         match self.dtype {
-            Dtype::U16 => self.bytes.extend(ids.iter().flat_map(|&id| (id as u16).to_le_bytes())),
-            Dtype::U32 => self.bytes.extend(ids.iter().flat_map(|id| id.to_le_bytes())),
+            IdWidth::U16 => self.bytes.extend(ids.iter().flat_map(|&id| (id as u16).to_le_bytes())),
+            IdWidth::U32 => self.bytes.extend(ids.iter().flat_map(|id| id.to_le_bytes())),
         }
         self.file.write_all(&self.bytes).map_err(|e| Error::io("write", &self.path, e))?;
         self.written += ids.len() as u64;
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn written(ids: &[u32], dtype: Dtype) -> (tempfile::TempDir, Tokens) {
+    fn written(ids: &[u32], dtype: IdWidth) -> (tempfile::TempDir, Tokens) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("train.bin");
         let mut writer = TokenWriter::create(&path, dtype).unwrap();
@@ -250,16 +250,16 @@ mod tests {
 
     #[test]
     fn the_file_is_numpys_little_endian_uint16() {
-        let (dir, _) = written(&[0, 1, 256, 65535], Dtype::U16);
+        let (dir, _) = written(&[0, 1, 256, 65535], IdWidth::U16);
         let bytes = std::fs::read(dir.path().join("train.bin")).unwrap();
         assert_eq!(bytes, [0, 0, 1, 0, 0, 1, 255, 255]);
     }
 
     #[test]
     fn the_width_follows_the_vocabulary() {
-        assert_eq!(Dtype::for_vocabulary(65), Dtype::U16);
-        assert_eq!(Dtype::for_vocabulary(65_536), Dtype::U16);
-        assert_eq!(Dtype::for_vocabulary(65_537), Dtype::U32);
+        assert_eq!(IdWidth::for_vocabulary(65), IdWidth::U16);
+        assert_eq!(IdWidth::for_vocabulary(65_536), IdWidth::U16);
+        assert_eq!(IdWidth::for_vocabulary(65_537), IdWidth::U32);
     }
 
     #[test]
@@ -267,14 +267,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("train.bin");
         std::fs::write(&path, [1, 2, 3]).unwrap();
-        let error = Tokens::open(&path, Dtype::U16).unwrap_err().to_string();
+        let error = Tokens::open(&path, IdWidth::U16).unwrap_err().to_string();
         assert!(error.ends_with("3 bytes is no multiple of 2: it is cut off, or not a file of 2-byte ids"));
-        assert!(Tokens::open(dir.path(), Dtype::U16).is_err());
+        assert!(Tokens::open(dir.path(), IdWidth::U16).is_err());
     }
 
     #[test]
     fn an_empty_file_has_no_tokens() {
-        let (_dir, tokens) = written(&[], Dtype::U16);
+        let (_dir, tokens) = written(&[], IdWidth::U16);
         assert!(tokens.is_empty());
         assert!(tokens.check(1).is_ok());
         assert_eq!(tokens.fingerprint().len(), 64);
@@ -284,7 +284,7 @@ mod tests {
     fn ids_beyond_the_vocabulary_are_named() {
         let mut ids = vec![3; 70_000];
         ids[66_000] = 64;
-        let (_dir, tokens) = written(&ids, Dtype::U32);
+        let (_dir, tokens) = written(&ids, IdWidth::U32);
         assert!(tokens.check(65).is_ok());
         assert_eq!(tokens.largest(), 64);
         let error = tokens.check(64).unwrap_err().to_string();
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn an_id_too_wide_for_its_file_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let mut writer = TokenWriter::create(&dir.path().join("x"), Dtype::U16).unwrap();
+        let mut writer = TokenWriter::create(&dir.path().join("x"), IdWidth::U16).unwrap();
         assert!(writer.write(&[1, 65_536]).is_err());
     }
 
@@ -310,13 +310,13 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn what_was_written_is_read_back(ids in proptest::collection::vec(any::<u32>(), 0..50), limit in 0_u64..60) {
-            let (_dir, tokens) = written(&ids, Dtype::U32);
+            let (_dir, tokens) = written(&ids, IdWidth::U32);
             prop_assert_eq!(&all(&tokens), &ids);
             prop_assert_eq!(tokens.fingerprint(), Tokens::from(ids.clone()).fingerprint());
             let limited = all(&tokens.limited(Some(limit)));
             prop_assert_eq!(&limited[..], &ids[..ids.len().min(limit as usize)]);
             let narrow: Vec<u32> = ids.iter().map(|id| id & 0xffff).collect();
-            prop_assert_eq!(all(&written(&narrow, Dtype::U16).1), narrow);
+            prop_assert_eq!(all(&written(&narrow, IdWidth::U16).1), narrow);
         }
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use minigpt_charts::{count, counted};
 use minigpt_data::{
-    Cleaned, Dtype, Kind, Meta, PartMeta, PrepareOptions, PrepareStage, TokenizerChoice, builtin, prepare,
+    Cleaned, IdWidth, Kind, Meta, PartMeta, PrepareOptions, PrepareStage, TokenizerChoice, builtin, prepare,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -92,8 +92,8 @@ fn start(stage: PrepareStage, total: u64) -> Progress {
 
 fn in_words(meta: &Meta, out: &Path) -> String {
     let width = match meta.dtype {
-        Dtype::U16 => "2 bytes a token, as nanoGPT's",
-        Dtype::U32 => "4 bytes a token",
+        IdWidth::U16 => "2 bytes a token, as nanoGPT's",
+        IdWidth::U32 => "4 bytes a token",
     };
     let tokenizer = &meta.tokenizer;
     let mut table = Table::new(&[]);
