@@ -11,10 +11,9 @@ use crate::init::init;
 use crate::linear::{Norm, multiply};
 use crate::parameters::specs;
 use crate::trace::Trace;
-use crate::weights::{Packing, Source, Tensors, Weight, Weights};
+use crate::weights::{Source, Tensors, Weight, Weights};
 use candle_core::{DType, Device, Tensor};
-use minigpt_kernels::{self as ops, IGNORE, Visible, WeightLayout};
-use serde_json::{Map, Value};
+use minigpt_kernels::{self as ops, ElementType, IGNORE, Visible, WeightLayout};
 use std::collections::HashMap;
 
 /// A GPT-2-style decoder. Cloning is cheap: the weights are shared.
@@ -26,7 +25,6 @@ pub struct Gpt {
     blocks: Vec<Block>,
     ln_f: Option<Norm>,
     head: Head,
-    extra: Map<String, Value>,
 }
 
 /// The output head: a product with the transposed token table, or with a matrix of its own.
@@ -117,36 +115,25 @@ impl Gpt {
             false => None,
         };
         let head = Head::take(&weights, config.tie_word_embeddings.then_some(&embedding))?;
-        Ok(Self { config, weights, embedding, blocks, ln_f, head, extra: Map::new() })
+        Ok(Self { config, weights, embedding, blocks, ln_f, head })
     }
 
     /// The same model with its weights as variables: gradients reach them, and an optimiser can change them.
     pub fn into_trainable(self) -> Result<Self> {
-        let Self { config, weights, extra, .. } = self;
-        Ok(Self::from_weights(config, weights.into_variables()?)?.with_extra(extra))
+        Self::from_weights(self.config, self.weights.into_variables()?)
     }
 
     /// The same model with its matrices in fewer bits, to run it.
-    pub fn packed(self, packing: Packing) -> Result<Self> {
-        let Self { config, weights, extra, .. } = self;
-        Ok(Self::from_weights(config, weights.packed(packing)?)?.with_extra(extra))
+    pub fn quantized(self, element_type: ElementType) -> Result<Self> {
+        let weights = self.weights.quantized(&specs(&self.config), element_type)?;
+        Self::from_weights(self.config, weights)
     }
 
     /// The same model with the dropout of another configuration: how one trains, not what a model is.
     pub fn with_dropout(self, like: &Config) -> Result<Self> {
         let Config { embd_pdrop, attn_pdrop, resid_pdrop, .. } = *like;
         let config = Config { embd_pdrop, attn_pdrop, resid_pdrop, ..self.config };
-        Ok(Self::from_weights(config, self.weights)?.with_extra(self.extra))
-    }
-
-    /// The same model with what else its `config.json` said.
-    pub fn with_extra(self, extra: Map<String, Value>) -> Self {
-        Self { extra, ..self }
-    }
-
-    /// What else the `config.json` said that this model came with.
-    pub fn extra(&self) -> &Map<String, Value> {
-        &self.extra
+        Self::from_weights(config, self.weights)
     }
 
     /// Its configuration.
@@ -174,9 +161,9 @@ impl Gpt {
         specs(&self.config).into_iter().filter_map(|spec| parameter(spec.name)).collect()
     }
 
-    /// The model as those see it who write it into a file.
+    /// A view of the model for writers.
     pub fn source(&self) -> Source<'_> {
-        Source { config: &self.config, extra: &self.extra, tensors: &self.weights }
+        Source { config: &self.config, tensors: &self.weights }
     }
 
     /// An empty cache for `batch` rows of the whole context.

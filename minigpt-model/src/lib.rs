@@ -25,6 +25,6 @@ pub use config::{Activation, Config, NormPosition, PRESETS, PositionEmbedding};
 pub use error::{Error, Result};
 pub use gpt::{Gpt, Loss, Parameter, Pass};
 pub use trace::Trace;
-pub use weights::{Packing, Source, Tensors, Weight};
+pub use weights::{Source, Tensors, Weight};
 
 pub use candle_core::{DType, Device, Tensor};

@@ -54,6 +54,16 @@ impl Spec {
     pub fn count(&self) -> u64 {
         self.shape.iter().map(|&n| n as u64).product()
     }
+
+    /// Whether it is the weight of a linear layer, which GPT-2's files have (in, out) and most other tools (out, in).
+    pub fn is_linear_weight(&self) -> bool {
+        self.shape.len() == 2 && matches!(self.part, Part::Attention | Part::Mlp)
+    }
+
+    /// Whether it may be kept in fewer bits: a matrix, and not that of the positions, of which there are few.
+    pub fn is_quantizable(&self) -> bool {
+        self.shape.len() == 2 && self.part != Part::PositionEmbedding
+    }
 }
 
 /// The tensors that a model of this shape has, in the order of the forward pass.

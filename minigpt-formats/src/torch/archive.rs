@@ -1,145 +1,201 @@
-//! The files inside a `.pt`: a zip archive in which nothing is compressed, so that a file is a slice of it.
+//! The files inside a `.pt`: a zip archive in which nothing is compressed, so that a file is a slice of it. Archives and
+//! files beyond 4 GB (zip64) are read and written.
 
 use super::Result;
 use std::collections::BTreeMap;
+use std::io::{self, Cursor, Seek, Write};
+use zip::read::{ArchiveOffset, Config};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZIP64_BYTES_THR, ZipArchive, ZipWriter};
 
 /// Files that an archive may hold: far more than any model has tensors.
 const MOST_FILES: usize = 1 << 20;
+/// What PyTorch aligns the data of each file to.
+const ALIGNMENT: u16 = 64;
+/// The folder inside an archive, which PyTorch names after the file.
+const FOLDER: &str = "archive";
 
-/// Where each file lies in an archive, by its name.
+/// The files of an archive by their paths, without the folder that all of them lie in.
 pub struct Archive<'a> {
-    files: BTreeMap<&'a str, &'a [u8]>,
+    files: BTreeMap<String, &'a [u8]>,
 }
 
 impl<'a> Archive<'a> {
-    /// Reads the directory at the end of an archive.
+    /// Reads the directory at the end of an archive, and none of its files.
     pub fn open(bytes: &'a [u8]) -> Result<Self> {
-        let (mut at, count) = directory(bytes)?;
+        let config = Config { archive_offset: ArchiveOffset::Known(0) };
+        let mut archive = ZipArchive::with_config(config, Cursor::new(bytes))
+            .map_err(|e| format!("not a zip archive: too old a torch.save, or no checkpoint at all ({e})"))?;
+        if archive.len() > MOST_FILES {
+            return Err("the archive lists too many files".into());
+        }
         let mut files = BTreeMap::new();
-        for _ in 0..count {
-            let entry = Entry::read(bytes, &mut at)?;
-            if entry.method != 0 {
-                return Err(format!("{} is compressed, which torch.save never does", entry.name));
+        for index in 0..archive.len() {
+            let file = archive.by_index_raw(index).map_err(|e| format!("the archive is malformed: {e}"))?;
+            let name = file.name().map_err(|e| format!("the archive is malformed: {e}"))?.into_owned();
+            if file.compression() != CompressionMethod::STORE || file.compressed_size() != file.size() {
+                return Err(format!("{name} is compressed, which torch.save never does"));
             }
-            files.insert(entry.name, entry.data(bytes)?);
+            if file.encrypted() {
+                return Err(format!("{name} is encrypted, which torch.save never does"));
+            }
+            let range = file.data_start().and_then(|start| {
+                let start = usize::try_from(start).ok()?;
+                Some(start..start.checked_add(usize::try_from(file.size()).ok()?)?)
+            });
+            let data = range.and_then(|range| bytes.get(range));
+            let data = data.ok_or_else(|| format!("{name} reaches beyond the archive"))?;
+            let inside = name.split_once('/').map_or(&name[..], |(_, inside)| inside);
+            files.insert(inside.to_owned(), data);
         }
         Ok(Self { files })
     }
 
-    /// The file whose path ends like this; the first folder is named after the archive.
-    pub fn file(&self, end: &str) -> Option<&'a [u8]> {
-        let inside = |name: &str| name == end || name.split_once('/').is_some_and(|(_, rest)| rest == end);
-        self.files.iter().find(|(name, _)| inside(name)).map(|(_, data)| *data)
+    /// The file at a path inside the archive's folder.
+    pub fn file(&self, path: &str) -> Option<&'a [u8]> {
+        self.files.get(path).copied()
     }
 }
 
-struct Entry<'a> {
-    name: &'a str,
-    method: u16,
-    size: u64,
-    /// Where its header is.
-    header: u64,
+/// An archive that is being written.
+pub struct ArchiveWriter<W: Write + Seek> {
+    zip: ZipWriter<W>,
+    /// Files of this size and more are written as zip64.
+    large: u64,
 }
 
-impl<'a> Entry<'a> {
-    fn read(bytes: &'a [u8], at: &mut usize) -> Result<Self> {
-        let fixed = slice(bytes, *at as u64, 46)?;
-        if fixed[..4] != *b"PK\x01\x02" {
-            return Err("the archive's directory is damaged".into());
+impl<W: Write + Seek> ArchiveWriter<W> {
+    /// Begins an archive.
+    pub fn new(out: W) -> Self {
+        Self { zip: ZipWriter::new(out), large: ZIP64_BYTES_THR }
+    }
+
+    /// Adds a file at a path inside the archive's folder.
+    pub fn add(&mut self, path: &str, data: &[u8]) -> io::Result<()> {
+        let options = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::STORE)
+            .with_alignment(ALIGNMENT)
+            .large_file(data.len() as u64 >= self.large);
+        self.zip.start_file(format!("{FOLDER}/{path}"), options)?;
+        self.zip.write_all(data)
+    }
+
+    /// Writes the directory.
+    pub fn finish(self) -> io::Result<W> {
+        Ok(self.zip.finish()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::SeekFrom;
+
+    fn written(large: u64) -> Vec<u8> {
+        let mut archive = ArchiveWriter { large, ..ArchiveWriter::new(Cursor::new(Vec::new())) };
+        archive.add("data.pkl", b"a pickle").unwrap();
+        archive.add("data/0", &[7; 100]).unwrap();
+        archive.add("data/1", &[]).unwrap();
+        archive.finish().unwrap().into_inner()
+    }
+
+    #[test]
+    fn files_come_back_aligned_also_from_zip64() {
+        let (small, large) = (written(ZIP64_BYTES_THR), written(0));
+        assert!(!small.windows(4).any(|window| window == [1, 0, 16, 0]), "no zip64 where none is needed");
+        assert!(
+            large.windows(4).filter(|window| *window == [1, 0, 16, 0]).count() >= 6,
+            "in both directories"
+        );
+        for bytes in [small, large] {
+            let archive = Archive::open(&bytes).unwrap();
+            assert_eq!(archive.file("data.pkl"), Some(&b"a pickle"[..]));
+            assert_eq!((archive.file("data/1"), archive.file("data/2")), (Some(&[][..]), None));
+            let data = archive.file("data/0").unwrap();
+            assert_eq!(data, [7; 100]);
+            assert_eq!((data.as_ptr() as usize - bytes.as_ptr() as usize) % usize::from(ALIGNMENT), 0);
         }
-        let [name_length, extra_length, comment_length] =
-            [28, 30, 32].map(|at| usize::from(u16_at(fixed, at)));
-        let name = slice(bytes, (*at + 46) as u64, name_length)?;
-        let name = std::str::from_utf8(name).map_err(|_| "a file's name is not UTF-8")?;
-        let extra = slice(bytes, (*at + 46 + name_length) as u64, extra_length)?;
-        let mut entry = Self {
-            name,
-            method: u16_at(fixed, 10),
-            size: u32_at(fixed, 24).into(),
-            header: u32_at(fixed, 42).into(),
-        };
-        entry.widen(extra, u32_at(fixed, 20))?;
-        *at += 46 + name_length + extra_length + comment_length;
-        Ok(entry)
     }
 
-    /// Sizes beyond four bytes stand in the extra field, in this order, each only where four bytes are not enough.
-    fn widen(&mut self, mut extra: &[u8], packed: u32) -> Result<()> {
-        const FULL: u64 = 0xffff_ffff;
-        while extra.len() >= 4 {
-            let (kind, length) = (u16_at(extra, 0), usize::from(u16_at(extra, 2)));
-            let body = extra.get(4..4 + length).ok_or("the archive's directory is damaged")?;
-            if kind == 1 {
-                let mut numbers = body.as_chunks::<8>().0.iter().map(|number| u64::from_le_bytes(*number));
-                let mut next = || numbers.next().ok_or("the archive's directory is damaged");
-                if self.size == FULL {
-                    self.size = next()?;
-                }
-                if u64::from(packed) == FULL {
-                    next()?;
-                }
-                if self.header == FULL {
-                    self.header = next()?;
-                }
+    /// A file in which zeros take no room.
+    struct Sparse(File);
+
+    impl Write for Sparse {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
+            let part = &bytes[..bytes.len().min(ZEROS.len())];
+            if part.len() == ZEROS.len() && *part == ZEROS {
+                self.0.seek(SeekFrom::Current(part.len() as i64))?;
+                return Ok(part.len());
             }
-            extra = &extra[4 + length..];
+            self.0.write(part)
         }
-        Ok(())
-    }
 
-    fn data(&self, bytes: &'a [u8]) -> Result<&'a [u8]> {
-        let header = slice(bytes, self.header, 30)?;
-        if header[..4] != *b"PK\x03\x04" {
-            return Err(format!("{} is not where the archive says", self.name));
+        fn flush(&mut self) -> io::Result<()> {
+            self.0.flush()
         }
-        let skip = 30 + u64::from(u16_at(header, 26)) + u64::from(u16_at(header, 28));
-        let size = usize::try_from(self.size).map_err(|_| "a file beyond all bounds")?;
-        let start = self.header.checked_add(skip).ok_or("a file beyond all bounds")?;
-        slice(bytes, start, size).map_err(|_| format!("{} reaches beyond the archive", self.name))
     }
-}
 
-/// Where the directory begins, and how many files it lists.
-fn directory(bytes: &[u8]) -> Result<(usize, usize)> {
-    /// The end record has 22 bytes and a comment of up to 65,535.
-    const LAST: usize = 22 + 65_535;
-    let tail = bytes.len().saturating_sub(LAST);
-    let found = bytes[tail..].windows(4).rposition(|window| window == b"PK\x05\x06");
-    let end = tail + found.ok_or("not a zip archive: too old a torch.save, or no checkpoint at all")?;
-    let record = slice(bytes, end as u64, 22)?;
-    let (mut count, mut start) = (u64::from(u16_at(record, 10)), u64::from(u32_at(record, 16)));
-    // Larger archives have a second record, and before this one a pointer to it.
-    if let Some(pointer) = end.checked_sub(20).map(|at| &bytes[at..end])
-        && pointer[..4] == *b"PK\x06\x07"
-    {
-        let large = slice(bytes, u64_at(pointer, 8), 56)?;
-        if large[..4] != *b"PK\x06\x06" {
-            return Err("the archive's directory is damaged".into());
+    impl Seek for Sparse {
+        fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
+            self.0.seek(position)
         }
-        (count, start) = (u64_at(large, 32), u64_at(large, 48));
     }
-    let count = usize::try_from(count).ok().filter(|&count| count <= MOST_FILES);
-    let start = usize::try_from(start).ok().filter(|&start| start <= bytes.len());
-    match (start, count) {
-        (Some(start), Some(count)) => Ok((start, count)),
-        _ => Err("the archive's directory is damaged".into()),
+
+    /// Regression: an archive of more than 4 GB could not be written, so GPT-2 XL had no way to nanoGPT.
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn an_archive_may_be_larger_than_4_gb() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("large.pt");
+        let mut archive = ArchiveWriter::new(Sparse(File::create(&path).unwrap()));
+        // 4 GiB and a megabyte in one file, and another one behind it.
+        archive.add("data/0", &vec![0; (1 << 32) + (1 << 20)]).unwrap();
+        archive.add("data/1", b"behind it").unwrap();
+        drop(archive.finish().unwrap());
+        let map = minigpt_files::Mapped::open(&path).unwrap();
+        let archive = Archive::open(map.bytes()).unwrap();
+        assert_eq!(archive.file("data/0").unwrap().len(), (1 << 32) + (1 << 20));
+        assert_eq!(archive.file("data/1"), Some(&b"behind it"[..]));
     }
-}
 
-fn slice(bytes: &[u8], start: u64, length: usize) -> Result<&[u8]> {
-    let start = usize::try_from(start).ok();
-    let range = start.and_then(|start| Some(start..start.checked_add(length)?));
-    range.and_then(|range| bytes.get(range)).ok_or_else(|| "the archive ends in the middle".to_owned())
-}
+    #[test]
+    fn what_is_compressed_or_reaches_beyond_the_archive_is_refused() {
+        let refused = |bytes: &[u8]| Archive::open(bytes).err().unwrap();
+        let bytes = written(ZIP64_BYTES_THR);
+        // In the directory's entries: the method at byte 10, the sizes at 20 and 24.
+        let entry = bytes.windows(4).position(|window| window == b"PK\x01\x02").unwrap();
+        let mutated = |at: usize, value: &[u8]| {
+            let mut mutated = bytes.clone();
+            mutated[entry + at..][..value.len()].copy_from_slice(value);
+            refused(&mutated)
+        };
+        assert!(mutated(10, &[8, 0]).contains("compressed, which torch.save never does"));
+        assert!(
+            mutated(20, &[0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff, 0x7f]).contains("beyond the archive")
+        );
+        assert!(refused(b"no archive").contains("not a zip archive"));
+    }
 
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+    #[test]
+    fn a_directory_can_not_claim_more_files_than_it_has_bytes() {
+        // A zip64 end record that claims 2^60 files.
+        let mut bytes = written(0);
+        let end = bytes.windows(4).rposition(|window| window == b"PK\x05\x06").unwrap();
+        let directory = u32::from_le_bytes(bytes[end + 16..end + 20].try_into().unwrap());
+        let mut record = b"PK\x06\x06".to_vec();
+        record.extend(44u64.to_le_bytes());
+        record.extend([45, 0, 45, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        for number in [1 << 60, 1 << 60, u64::MAX / 2, u64::from(directory)] {
+            record.extend(u64::to_le_bytes(number));
+        }
+        record.extend(b"PK\x06\x07\0\0\0\0");
+        record.extend((end as u64).to_le_bytes());
+        record.extend(1u32.to_le_bytes());
+        bytes.splice(end..end, record);
+        let end = bytes.len() - 22;
+        bytes[end + 8..end + 20].fill(0xff);
+        assert!(Archive::open(&bytes).is_err());
+    }
 }
