@@ -6,9 +6,10 @@ use minigpt_formats::gguf::Contents;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(contents) = Contents::read(bytes) {
-        let _ = contents.config();
-        for (_, tensor) in contents.stored() {
-            let _ = tensor.weight(&Device::Cpu);
+        if let Ok((config, _)) = contents.config() {
+            for (_, tensor) in contents.tensors(&config) {
+                let _ = tensor.weight(&Device::Cpu);
+            }
         }
     }
 });

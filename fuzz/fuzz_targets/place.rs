@@ -1,7 +1,7 @@
 //! A folder in memory with a small model, in which one file is what the fuzzer made of it.
 
 use minigpt_model::Device;
-use minigpt_formats::folder::ModelFiles;
+use minigpt_formats::OnDisk;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ pub fn folder() -> PathBuf {
     let folder = place.join(format!("minigpt-fuzz-{}", std::process::id()));
     if !folder.exists() {
         fs::create_dir_all(&folder).expect("a folder to work in");
-        let config = include_str!("../../minigpt-model/tests/files/bin/config.json");
+        let config = include_str!("../../minigpt-formats/tests/files/bin/config.json");
         fs::write(folder.join("config.json"), config).expect("a file to work with");
         let weights = include_bytes!("../../minigpt-model/tests/fixtures/gpt2/model.safetensors");
         fs::write(folder.join("part.safetensors"), weights).expect("a file to work with");
@@ -22,7 +22,7 @@ pub fn folder() -> PathBuf {
 
 /// Opens the folder as a model, reads every tensor, and runs it if all is well.
 pub fn open(path: &Path) {
-    if let Ok(files) = ModelFiles::open(path)
+    if let Ok(files) = OnDisk::open(path)
         && let Ok(model) = files.model()
     {
         let _ = model.source().logits(&[0]);

@@ -4,7 +4,7 @@
 mod place;
 
 use minigpt_model::Device;
-use minigpt_formats::pickle::Checkpoint;
+use minigpt_formats::torch::Checkpoint;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(checkpoint) = Checkpoint::open(bytes) {

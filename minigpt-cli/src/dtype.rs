@@ -1,39 +1,38 @@
-//! In how many bits a model is kept to run it.
+//! `--dtype`: the element types that a command allows, under the names that the library has for them.
 
-use clap::ValueEnum;
-use minigpt_model::Packing;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use minigpt_kernels::ElementType;
 
-/// `--dtype` of the commands that run a model.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum RunDtype {
-    /// Plain numbers in 32 bits; what a file has in fewer bits stays so.
-    F32,
-    /// 16 bits.
-    F16,
-    /// 16 bits with the range of 32.
-    Bf16,
-    /// 8 bits, in blocks with a common scale.
-    #[value(name = "q8_0")]
-    Q8_0,
+/// The types that a model can be run in. As f32, what a file has in fewer bits stays so.
+pub const TO_RUN: &[ElementType] =
+    &[ElementType::F32, ElementType::F16, ElementType::Bf16, ElementType::Q8_0];
+/// The types that a model folder can be written in.
+pub const TO_IMPORT: &[ElementType] = &[ElementType::F32, ElementType::F16, ElementType::Bf16];
+/// The types that some target of an export can have.
+pub const TO_EXPORT: &[ElementType] =
+    &[ElementType::F32, ElementType::F16, ElementType::Bf16, ElementType::Q8_0, ElementType::Q4K];
+
+/// Reads one of these types.
+pub fn among(allowed: &'static [ElementType]) -> impl TypedValueParser<Value = ElementType> {
+    let possible = |element_type: &ElementType| match help(*element_type) {
+        Some(help) => PossibleValue::new(element_type.name()).help(help),
+        None => PossibleValue::new(element_type.name()),
+    };
+    PossibleValuesParser::new(allowed.iter().map(possible)).try_map(|name| name.parse::<ElementType>())
 }
 
-impl RunDtype {
-    /// How many bytes a number takes.
-    pub fn bytes(self) -> f64 {
-        match self {
-            Self::F32 => 4.0,
-            Self::F16 | Self::Bf16 => 2.0,
-            Self::Q8_0 => 34.0 / 32.0,
-        }
+fn help(element_type: ElementType) -> Option<&'static str> {
+    match element_type {
+        ElementType::F32 => Some("32 bits"),
+        ElementType::F16 => Some("16 bits"),
+        ElementType::Bf16 => Some("16 bits with the range of 32"),
+        ElementType::Q8_0 => Some("8.5 bits: blocks of 32 with a common scale"),
+        ElementType::Q4K => Some("4.5 bits: blocks of 256 with scales of their own"),
+        _ => None,
     }
+}
 
-    /// What to do with the matrices of a model on the way into memory.
-    pub fn packing(self) -> Option<Packing> {
-        match self {
-            Self::F32 => None,
-            Self::F16 => Some(Packing::F16),
-            Self::Bf16 => Some(Packing::Bf16),
-            Self::Q8_0 => Some(Packing::Q8_0),
-        }
-    }
+/// What to quantise a model's matrices to on the way into memory: to run in f32 is to leave them as they are.
+pub fn quantized(dtype: ElementType) -> Option<ElementType> {
+    (dtype != ElementType::F32).then_some(dtype)
 }

@@ -2,7 +2,7 @@
 //! `cargo run --release -p minigpt-formats --example new_model -- --preset gpt2 --out DIR --set n_layer=2`
 
 use clap::Parser;
-use minigpt_formats::folder;
+use minigpt_formats::hugging_face;
 use minigpt_model::{Config, Device, Gpt};
 use std::path::PathBuf;
 
@@ -30,6 +30,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         config[key] = serde_json::from_str(value).unwrap_or_else(|_| value.into());
     }
     let gpt = Gpt::new(serde_json::from_value(config)?, args.seed, &Device::Cpu)?;
-    folder::save(&gpt, &args.out)?;
+    hugging_face::save(&gpt, &args.out)?;
     Ok(())
 }

@@ -31,6 +31,9 @@ pub enum Error {
     /// Two models that can't be compared, or that compute something else.
     #[error("{0}")]
     Different(String),
+    /// Values that are not finite, or no longer are.
+    #[error("{0}")]
+    NotFinite(String),
     /// A file could not be written or mapped.
     #[error(transparent)]
     File(#[from] minigpt_files::Error),

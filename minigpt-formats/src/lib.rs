@@ -1,24 +1,47 @@
 //! Models in files: Hugging Face folders, torch archives, nanoGPT checkpoints and GGUF files, read, written and checked.
 //!
 //! A model *is* a Hugging Face GPT-2 folder; everything else is converted from and to it. Files come from anywhere and
-//! are not trusted: what they claim is checked against the bytes that there are before memory is asked for, and nothing
-//! that a file says is ever executed. There is no network here.
+//! are not trusted: what they claim is checked against the bytes that there are before memory is asked for.
 //!
-//! Begin with [`OnDisk`] (a model of any kind, found and not yet in memory) and [`folder`] (load and save); [`gguf`] and
-//! [`pickle`] know their formats, [`tensor_view`] what a tensor in a file is.
+//! It never executes what a file says (a pickle is read as data), never reaches the network, and never prints.
+//!
+//! Begin with [`load`] and [`hugging_face::save`]; then [`OnDisk`] (a model of any format, found and mapped, not yet in
+//! memory), [`MappedModel`] (its tensors) and [`convert()`] (from any format to another, checked). [`hugging_face`],
+//! [`torch`], [`nanogpt`] and [`gguf`] know one format each, [`tensor_view`] what a tensor in a file is.
+//!
+//! ```
+//! use minigpt_formats::{OnDisk, hugging_face, load};
+//! use minigpt_model::{Config, Device, Gpt};
+//!
+//! let shape = Config { n_layer: 1, n_head: 2, n_embd: 8, block_size: 4, vocab_size: 10, ..Config::default() };
+//! let folder = tempfile::tempdir().unwrap();
+//! hugging_face::save(&Gpt::new(shape, 1, &Device::Cpu)?, folder.path())?;
+//!
+//! assert_eq!(OnDisk::open(folder.path())?.model()?.element_types(), ["f32"]);
+//! let loaded = load(folder.path(), &Device::Cpu)?;
+//! assert_eq!(loaded.gpt.config().n_embd, 8);
+//! # Ok::<(), minigpt_formats::Error>(())
+//! ```
 
 mod chat_template;
+mod check;
+mod convert;
 mod error;
-pub mod folder;
 pub mod gguf;
-mod gguf_tokens;
-mod nanogpt_meta;
+pub mod hugging_face;
+mod layout;
+mod mapped_model;
+pub mod nanogpt;
 mod on_disk;
-pub mod pickle;
 pub mod tensor_view;
+pub mod torch;
 
 pub use chat_template::ChatTemplate;
+pub use check::{LogitsComparison, check_written, compare_logits};
+pub use convert::{Conversion, Converted, Target, convert};
 pub use error::{Error, Result};
-pub use gguf_tokens::{gguf_tokenizer, gguf_tokens};
-pub use nanogpt_meta::nanogpt_meta;
-pub use on_disk::{OnDisk, compare_logits};
+pub use mapped_model::{ExtraKeys, Loaded, MappedModel};
+pub use on_disk::{FileFormat, OnDisk, load, load_config};
+
+/// Called while a model is being written, with the bytes written so far and the bytes in all.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);

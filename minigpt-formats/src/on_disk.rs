@@ -1,42 +1,129 @@
-//! Models on disk, of any kind, before they are in memory: what they are, and which tokenizer belongs to them.
+//! A model on disk, in any format, before it is in memory: which files it has, and which tokenizer belongs to it.
 
 use crate::error::{Error, Result};
-use crate::folder::{Kind, ModelFiles, StoredModel};
-use crate::gguf_tokens::gguf_tokenizer;
-use crate::nanogpt_meta::read_meta;
-use minigpt_model::{Config, Source};
+use crate::gguf;
+use crate::hugging_face::config_json;
+use crate::hugging_face::weight_files::WeightFiles;
+use crate::mapped_model::{ExtraKeys, Loaded, MappedModel};
+use crate::nanogpt;
+use minigpt_files::Mapped;
+use minigpt_model::{Config, Device};
 use minigpt_tokenizer::Tokenizer;
 use std::path::{Path, PathBuf};
 
-/// A model folder, a checkpoint of nanoGPT's or a GGUF file.
-pub struct OnDisk {
-    /// Where it is.
-    pub path: PathBuf,
-    files: ModelFiles,
+/// Loads a model folder (or a file of nanoGPT's or llama.cpp's), with plain weights as f32 on `device`. Each tensor is
+/// copied once, out of a memory map.
+pub fn load(path: &Path, device: &Device) -> Result<Loaded> {
+    OnDisk::open(path)?.model()?.load(device)
 }
+
+/// Reads only the configuration of a model folder, or of a file.
+pub fn load_config(path: &Path) -> Result<Config> {
+    match path.is_file() {
+        true => Ok(OnDisk::open(path)?.model()?.config().clone()),
+        false => Ok(config_json::open(&path.join("config.json"))?.0),
+    }
+}
+
+/// Who writes such files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileFormat {
+    /// A Hugging Face folder; ours are such folders too.
+    HuggingFace,
+    /// nanoGPT's `ckpt.pt`.
+    NanoGpt,
+    /// A GGUF file of llama.cpp's.
+    Gguf,
+}
+
+impl FileFormat {
+    /// Its name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HuggingFace => "Hugging Face folder",
+            Self::NanoGpt => "nanoGPT checkpoint",
+            Self::Gguf => "GGUF file",
+        }
+    }
+}
+
+/// What to say of a file that is nothing of the kind.
+const NO_MODEL: &str = "is no model: it is not a folder, not a GGUF file, and not a zip archive as torch.save writes it since version 1.6";
 
 /// GPT-2's tokens; nanoGPT rounds their number up.
 const GPT2_TOKENS: [usize; 2] = [50_257, 50_304];
 
+/// A model folder, a nanoGPT checkpoint or a GGUF file, mapped and not yet read.
+pub struct OnDisk {
+    /// Where it is.
+    pub path: PathBuf,
+    files: Files,
+}
+
+enum Files {
+    HuggingFace(Box<(Config, ExtraKeys)>, WeightFiles),
+    NanoGpt(Mapped),
+    Gguf(Mapped),
+}
+
 impl OnDisk {
-    /// Finds the files of a model.
+    /// Finds and maps the files of a model.
     pub fn open(path: &Path) -> Result<Self> {
-        Ok(Self { path: path.to_owned(), files: ModelFiles::open(path)? })
+        if !path.exists() {
+            return Err(Error::bad(path, "there is no such file or folder"));
+        }
+        let files = if path.is_dir() {
+            let config = config_json::open(&path.join("config.json"))?;
+            Files::HuggingFace(Box::new(config), WeightFiles::open(path)?)
+        } else {
+            let file = Mapped::open(path)?;
+            match file.bytes() {
+                bytes if gguf::is_gguf(bytes) => Files::Gguf(file),
+                [b'P', b'K', ..] => Files::NanoGpt(file),
+                _ => return Err(Error::bad(path, NO_MODEL)),
+            }
+        };
+        Ok(Self { path: path.to_owned(), files })
     }
 
-    /// Who writes such files.
-    pub fn kind(&self) -> Kind {
-        self.files.kind()
-    }
-
-    /// The model, checked and not yet in memory.
-    pub fn model(&self) -> Result<StoredModel<'_>> {
-        Ok(self.files.model()?)
+    /// Who wrote the files.
+    pub fn format(&self) -> FileFormat {
+        match self.files {
+            Files::HuggingFace(..) => FileFormat::HuggingFace,
+            Files::NanoGpt(_) => FileFormat::NanoGpt,
+            Files::Gguf(_) => FileFormat::Gguf,
+        }
     }
 
     /// The bytes of a GGUF file, if it is one.
     pub fn gguf(&self) -> Option<&[u8]> {
-        self.files.gguf()
+        match &self.files {
+            Files::Gguf(file) => Some(file.bytes()),
+            _ => None,
+        }
+    }
+
+    /// The model that the files describe, checked as a whole, and not yet in memory.
+    pub fn model(&self) -> Result<MappedModel<'_>> {
+        let path = &self.path;
+        let failed = |message| Error::bad(path, message);
+        match &self.files {
+            Files::HuggingFace(config, files) => {
+                let (config, extra) = *config.clone();
+                let tensors = files.tensors(&config)?;
+                MappedModel::new(&files.path, config, extra, tensors, files.maps())
+            }
+            Files::NanoGpt(file) => {
+                let (config, tensors) = nanogpt::read(file.bytes()).map_err(failed)?;
+                MappedModel::new(path, config, ExtraKeys::new(), tensors, vec![file])
+            }
+            Files::Gguf(file) => {
+                let contents = gguf::Contents::read(file.bytes()).map_err(failed)?;
+                let (config, extra) = contents.config().map_err(failed)?;
+                let tensors = contents.tensors(&config);
+                MappedModel::new(path, config, extra, tensors, vec![file])
+            }
+        }
     }
 
     /// The tokenizer that is named (`gpt2`, a file, a folder, nanoGPT's `meta.pkl`), or the one that lies with the model,
@@ -71,7 +158,7 @@ impl OnDisk {
     /// its.
     fn beside(&self, config: &Config) -> Result<Option<(Tokenizer, String)>> {
         if let Some(bytes) = self.gguf() {
-            let tokenizer = gguf_tokenizer(bytes, &self.path)?;
+            let tokenizer = gguf::tokenizer(bytes, &self.path)?;
             return Ok(tokenizer.map(|tokenizer| (tokenizer, "from the GGUF file".to_owned())));
         }
         if self.path.is_dir() {
@@ -82,7 +169,7 @@ impl OnDisk {
         }
         let meta = self.path.with_file_name("meta.pkl");
         if meta.exists() {
-            return Ok(Some((read_meta(&meta)?, "meta.pkl".to_owned())));
+            return Ok(Some((nanogpt::read_meta(&meta)?, "meta.pkl".to_owned())));
         }
         let is_gpt2 = GPT2_TOKENS.contains(&config.vocab_size);
         Ok(is_gpt2.then(|| (Tokenizer::gpt2(), "gpt2, by its number of tokens".to_owned())))
@@ -92,24 +179,10 @@ impl OnDisk {
 fn by_name(name: &str) -> Result<Tokenizer> {
     let path = Path::new(name);
     if path.extension().is_some_and(|end| end == "pkl") {
-        return read_meta(path);
+        return nanogpt::read_meta(path);
     }
     match name {
         "gpt2" => Ok(Tokenizer::gpt2()),
         _ => Ok(Tokenizer::open(path)?),
     }
-}
-
-/// The largest difference between the logits of two models for a fixed prompt, and the largest logit. A layer of each
-/// is in memory at a time.
-pub fn compare_logits(one: Source, other: Source) -> Result<(f32, f32)> {
-    let length = one.config.block_size.min(32);
-    let ids: Vec<u32> = (0..length).map(|i| ((i * 7919 + 11) % one.config.vocab_size) as u32).collect();
-    if one.config.vocab_size != other.config.vocab_size || one.config.block_size != other.config.block_size {
-        return Err(Error::Different("the two models have different shapes".to_owned()));
-    }
-    let logits = |model: Source| -> Result<Vec<f32>> { Ok(model.logits(&ids)?.flatten_all()?.to_vec1()?) };
-    let (one, other) = (logits(one)?, logits(other)?);
-    let difference = one.iter().zip(&other).fold(0f32, |most, (a, b)| most.max((a - b).abs()));
-    Ok((difference, one.iter().fold(0f32, |most, a| most.max(a.abs()))))
 }

@@ -1,95 +1,114 @@
 //! Tensors as files have them: described, checked against the bytes that there are, and not yet in memory.
 
-use candle_core::quantized::GgmlDType;
 use candle_core::{DType, Device, Result, Tensor};
-use minigpt_kernels::QuantizedMatrix;
+use minigpt_kernels::{ElementType, QuantizedMatrix};
 use minigpt_model::Weight;
 use std::borrow::Cow;
 
-/// How a tensor's numbers are written.
+/// How the elements of a tensor in a file are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ElementType {
-    /// One after another.
-    Plain(DType),
-    /// In blocks with common scales, along the last dimension.
-    Blocks(GgmlDType),
-    /// In a way that weights can't have, of so many bytes each (0 where a byte has several).
-    Other(String, usize),
+pub enum Elements {
+    /// As weights can be.
+    Weights(ElementType),
+    /// As weights can't be, such as integers.
+    Other {
+        /// What the file calls the type.
+        name: String,
+        /// The bytes of an element; 0 where a byte has several.
+        bytes: usize,
+    },
 }
 
-impl ElementType {
-    /// The name that people know it by.
-    pub fn name(&self) -> String {
+impl Elements {
+    /// The name that people know the type by.
+    pub fn name(&self) -> &str {
         match self {
-            Self::Plain(dtype) => dtype.as_str().to_owned(),
-            Self::Blocks(dtype) => format!("{dtype:?}").to_lowercase().replace('k', "_k"),
-            Self::Other(name, _) => name.clone(),
+            Self::Weights(element_type) => element_type.name(),
+            Self::Other { name, .. } => name,
         }
     }
 
-    /// How many bytes `count` numbers take, if they fill whole blocks.
+    /// How many bytes `count` elements take, if they fill whole blocks.
     pub(crate) fn bytes(&self, count: usize) -> Option<usize> {
-        let (block, size) = match self {
-            Self::Plain(dtype) => (1, dtype.size_in_bytes()),
-            Self::Blocks(dtype) => (dtype.block_size(), dtype.type_size()),
-            Self::Other(_, size) => (1, *size),
-        };
-        (count.is_multiple_of(block)).then(|| (count / block).checked_mul(size))?
+        match self {
+            Self::Weights(element_type) => element_type.bytes(count),
+            Self::Other { bytes, .. } => count.checked_mul(*bytes),
+        }
+    }
+
+    fn block_size(&self) -> usize {
+        match self {
+            Self::Weights(element_type) => element_type.block_size(),
+            Self::Other { .. } => 1,
+        }
+    }
+
+    /// Whether elements share scales.
+    pub fn is_quantized(&self) -> bool {
+        matches!(self, Self::Weights(element_type) if element_type.is_quantized())
+    }
+}
+
+impl From<ElementType> for Elements {
+    fn from(element_type: ElementType) -> Self {
+        Self::Weights(element_type)
     }
 }
 
 /// A tensor in a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TensorView<'a> {
-    /// How its numbers are written.
-    pub numbers: ElementType,
+    /// How its elements are written.
+    pub elements: Elements,
     /// Its shape.
     pub shape: Vec<usize>,
-    /// From one number to the next along each dimension.
+    /// From one element to the next along each dimension.
     strides: Vec<usize>,
-    /// Its numbers, from the first to the last.
+    /// Its elements, from the first to the last.
     data: &'a [u8],
 }
 
 impl<'a> TensorView<'a> {
-    /// A tensor whose numbers lie row by row and fill `data`.
-    pub fn new(numbers: ElementType, shape: Vec<usize>, data: &'a [u8]) -> Option<Self> {
+    /// A tensor whose elements lie row by row and fill `data`.
+    pub fn new(elements: impl Into<Elements>, shape: Vec<usize>, data: &'a [u8]) -> Option<Self> {
+        let elements = elements.into();
         let count = shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size))?;
-        let block = if let ElementType::Blocks(dtype) = &numbers { dtype.block_size() } else { 1 };
-        let whole = shape.last().is_none_or(|last| last.is_multiple_of(block));
-        let filled = numbers.bytes(count)? == data.len() || matches!(numbers, ElementType::Other(_, 0));
+        let whole = shape.last().is_none_or(|last| last.is_multiple_of(elements.block_size()));
+        let filled =
+            elements.bytes(count)? == data.len() || matches!(elements, Elements::Other { bytes: 0, .. });
         if !whole || !filled {
             return None;
         }
         let strides = (0..shape.len()).map(|dim| shape[dim + 1..].iter().product()).collect();
-        Some(Self { numbers, shape, strides, data })
+        Some(Self { elements, shape, strides, data })
     }
 
-    /// A tensor of plain numbers that lie in any order in `data`, from number `offset` on.
+    /// A tensor of plain elements that lie in any order in `data`, from element `offset` on.
     pub fn strided(
-        numbers: ElementType,
+        elements: impl Into<Elements>,
         shape: Vec<usize>,
         strides: Vec<usize>,
         offset: usize,
         data: &'a [u8],
     ) -> Option<Self> {
-        if shape.len() != strides.len() || matches!(numbers, ElementType::Blocks(_)) {
+        let elements = elements.into();
+        if shape.len() != strides.len() || elements.is_quantized() {
             return None;
         }
         let count = shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size))?;
         if count == 0 {
-            return Some(Self { numbers, shape, strides, data: &[] });
+            return Some(Self { elements, shape, strides, data: &[] });
         }
-        // The last number says whether all lie inside; a stride of 0 could claim more than there is memory.
+        // The last element says whether all lie inside; a stride of 0 could claim more than there is memory.
         let last = shape
             .iter()
             .zip(&strides)
             .try_fold(offset, |at, (&size, &stride)| at.checked_add((size - 1).checked_mul(stride)?))?;
-        let (start, end) = (numbers.bytes(offset)?, numbers.bytes(last.checked_add(1)?)?);
-        if numbers.bytes(count)? > data.len() {
+        let (start, end) = (elements.bytes(offset)?, elements.bytes(last.checked_add(1)?)?);
+        if elements.bytes(count)? > data.len() {
             return None;
         }
-        Some(Self { data: data.get(start..end)?, numbers, shape, strides })
+        Some(Self { data: data.get(start..end)?, elements, shape, strides })
     }
 
     /// The same matrix with rows and columns exchanged.
@@ -99,53 +118,66 @@ impl<'a> TensorView<'a> {
         self
     }
 
-    /// The bytes that hold its numbers.
+    /// The bytes that hold its elements.
     pub(crate) fn data(&self) -> &'a [u8] {
         self.data
     }
 
-    /// How many bytes its numbers take, each counted once.
+    /// How many bytes its elements take, each counted once.
     pub fn bytes(&self) -> u64 {
-        self.numbers.bytes(self.shape.iter().product()).unwrap_or(0) as u64
+        self.elements.bytes(self.shape.iter().product()).unwrap_or(0) as u64
     }
 
-    /// Whether all of its numbers are nothing but zeros.
+    /// Whether all of its elements are nothing but zeros.
     pub fn is_zero(&self) -> bool {
         self.data.iter().all(|&byte| byte == 0)
     }
 
-    /// The tensor for a model: a matrix of blocks stays one on the CPU, everything else becomes f32.
+    /// The tensor for a model: a quantised matrix stays one on the CPU, everything else becomes f32.
     pub fn weight(&self, device: &Device) -> Result<Weight> {
-        match (&self.numbers, &self.shape[..]) {
-            (ElementType::Blocks(dtype), &[first, second]) => {
-                let turned = self.strides[0] == 1;
-                let shape = if turned { (second, first) } else { (first, second) };
-                let packed = QuantizedMatrix::new(*dtype, shape, turned, self.data)?;
-                match device.is_cpu() {
-                    true => Ok(Weight::Quantized(packed)),
-                    false => Ok(Weight::Plain(packed.plain()?.to_device(device)?)),
+        let element_type = match &self.elements {
+            Elements::Weights(element_type) => *element_type,
+            Elements::Other { name, .. } => candle_core::bail!("a weight of the type {name}"),
+        };
+        match (element_type.plain(), element_type.ggml()) {
+            (Some(dtype), _) => Ok(Weight::Plain(self.plain(dtype, device)?)),
+            (None, Some(dtype)) => match self.shape[..] {
+                [first, second] => {
+                    let transposed = self.strides[0] == 1;
+                    let shape = if transposed { (second, first) } else { (first, second) };
+                    let matrix = QuantizedMatrix::new(dtype, shape, transposed, self.data)?;
+                    match device.is_cpu() {
+                        true => Ok(Weight::Quantized(matrix)),
+                        false => Ok(Weight::Plain(matrix.plain()?.to_device(device)?)),
+                    }
                 }
-            }
-            (ElementType::Blocks(dtype), shape) => {
-                let count = shape.iter().product();
-                let packed = QuantizedMatrix::new(*dtype, (1, count), false, self.data)?;
-                Ok(Weight::Plain(packed.plain()?.reshape(shape)?.to_device(device)?))
-            }
-            (ElementType::Plain(dtype), &[first, second]) if self.strides == [1, first] => {
-                let turned = Tensor::from_raw_buffer(self.data, *dtype, &[second, first], device)?;
-                Ok(Weight::Plain(turned.to_dtype(DType::F32)?.t()?.contiguous()?))
-            }
-            (ElementType::Plain(dtype), shape) => {
-                let tensor = Tensor::from_raw_buffer(&self.in_rows(*dtype), *dtype, shape, device)?;
-                Ok(Weight::Plain(tensor.to_dtype(DType::F32)?))
-            }
-            (ElementType::Other(name, _), _) => candle_core::bail!("a weight of the type {name}"),
+                ref shape => {
+                    let count = shape.iter().product();
+                    let matrix = QuantizedMatrix::new(dtype, (1, count), false, self.data)?;
+                    Ok(Weight::Plain(matrix.plain()?.reshape(shape)?.to_device(device)?))
+                }
+            },
+            (None, None) => candle_core::bail!("a weight of the type {element_type}"),
         }
+    }
+
+    fn plain(&self, dtype: DType, device: &Device) -> Result<Tensor> {
+        let tensor = match self.shape[..] {
+            [first, second] if self.strides == [1, first] => {
+                Tensor::from_raw_buffer(self.data, dtype, &[second, first], device)?
+                    .to_dtype(DType::F32)?
+                    .t()?
+            }
+            ref shape => {
+                Tensor::from_raw_buffer(&self.in_rows(dtype), dtype, shape, device)?.to_dtype(DType::F32)?
+            }
+        };
+        tensor.contiguous()
     }
 
     /// The bytes of a matrix of plain f32 that lie row by row, if it is one.
     pub(crate) fn floats_in_rows(&self) -> Option<&'a [u8]> {
-        let floats = self.numbers == ElementType::Plain(DType::F32) && self.shape.len() == 2;
+        let floats = self.elements == Elements::Weights(ElementType::F32) && self.shape.len() == 2;
         (floats && self.is_in_rows()).then_some(self.data)
     }
 
@@ -159,7 +191,7 @@ impl<'a> TensorView<'a> {
         in_order || self.shape.contains(&0)
     }
 
-    /// The numbers row by row: where they lie if they lie so, otherwise a copy.
+    /// The elements row by row: where they lie if they lie so, otherwise a copy.
     fn in_rows(&self, dtype: DType) -> Cow<'a, [u8]> {
         if self.is_in_rows() {
             return Cow::Borrowed(self.data);
@@ -186,14 +218,15 @@ impl<'a> TensorView<'a> {
 mod tests {
     use super::*;
 
-    const BF16: ElementType = ElementType::Plain(DType::BF16);
+    const BF16: ElementType = ElementType::Bf16;
+    const Q8_0: ElementType = ElementType::Q8_0;
 
     #[test]
-    fn numbers_in_another_order_are_put_in_rows() {
+    fn elements_in_another_order_are_put_in_rows() {
         let numbers: Vec<u8> = (0..12).collect();
         let rows = |shape: &[usize], strides: &[usize], offset| {
-            let stored = TensorView::strided(BF16, shape.to_vec(), strides.to_vec(), offset, &numbers)?;
-            Some(stored.in_rows(DType::BF16).into_owned())
+            let view = TensorView::strided(BF16, shape.to_vec(), strides.to_vec(), offset, &numbers)?;
+            Some(view.in_rows(DType::BF16).into_owned())
         };
         assert_eq!(rows(&[2, 2], &[2, 1], 1).unwrap(), [2, 3, 4, 5, 6, 7, 8, 9]);
         assert_eq!(rows(&[2, 2], &[1, 2], 0).unwrap(), [0, 1, 4, 5, 2, 3, 6, 7]);
@@ -208,17 +241,15 @@ mod tests {
     #[test]
     fn rows_must_fill_their_bytes_and_blocks_their_rows() {
         let bytes = [0u8; 68];
-        let q8 = || ElementType::Blocks(GgmlDType::Q8_0);
-        assert!(TensorView::new(q8(), vec![2, 32], &bytes).is_some());
-        assert!(TensorView::new(q8(), vec![4, 16], &bytes).is_none(), "a block over two rows");
-        assert!(TensorView::new(q8(), vec![2, 32], &bytes[1..]).is_none());
+        assert!(TensorView::new(Q8_0, vec![2, 32], &bytes).is_some());
+        assert!(TensorView::new(Q8_0, vec![4, 16], &bytes).is_none(), "a block over two rows");
+        assert!(TensorView::new(Q8_0, vec![2, 32], &bytes[1..]).is_none());
         assert!(TensorView::new(BF16, vec![usize::MAX, 2], &bytes).is_none());
-        let turned = TensorView::new(q8(), vec![2, 32], &bytes).unwrap().transposed();
-        let weight = turned.weight(&Device::Cpu).unwrap();
+        let transposed = TensorView::new(Q8_0, vec![2, 32], &bytes).unwrap().transposed();
+        let weight = transposed.weight(&Device::Cpu).unwrap();
         assert!(matches!(weight, Weight::Quantized(_)));
         assert_eq!(weight.plain().unwrap().dims(), [32, 2]);
-        let line = TensorView::new(q8(), vec![64], &bytes).unwrap().weight(&Device::Cpu).unwrap();
+        let line = TensorView::new(Q8_0, vec![64], &bytes).unwrap().weight(&Device::Cpu).unwrap();
         assert!(matches!(line, Weight::Plain(_)));
-        assert_eq!((q8().name(), ElementType::Blocks(GgmlDType::Q4K).name()), ("q8_0".into(), "q4_k".into()));
     }
 }

@@ -44,6 +44,7 @@ mod chunks;
 mod cross_entropy;
 mod dot;
 mod dropout;
+mod element_type;
 mod elements;
 mod embedding;
 mod gradient_buffers;
@@ -70,6 +71,7 @@ pub use attention::{
 };
 pub use cross_entropy::{IGNORE, cross_entropy, cross_entropy_composed, log_sum_exp};
 pub use dropout::{Dropout, dropout, dropout_composed, place};
+pub use element_type::{ElementType, UnknownElementType};
 pub use embedding::{embedding, embedding_composed};
 pub use gradient_buffers::GradientBuffers;
 pub use layer_norm::{layer_norm, layer_norm_composed};

@@ -5,9 +5,9 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::gpt::Gpt;
 use crate::parameters::{Role, specs};
-use crate::weights::{Packing, Source, Tensors, Weight, Weights};
+use crate::weights::{Source, Tensors, Weight, Weights};
 use candle_core::Tensor;
-use serde_json::{Map, Value};
+use minigpt_kernels::ElementType;
 use std::collections::HashMap;
 
 /// A parameter of a model.
@@ -31,32 +31,20 @@ impl Gpt {
 
     /// The same model with its weights as variables: gradients reach them, and an optimiser can change them.
     pub fn into_trainable(self) -> Result<Self> {
-        let Self { config, weights, extra, .. } = self;
-        Ok(Self::from_weights(config, weights.into_variables()?)?.with_extra(extra))
+        Self::from_weights(self.config, self.weights.into_variables()?)
     }
 
     /// The same model with its matrices in fewer bits, to run it.
-    pub fn packed(self, packing: Packing) -> Result<Self> {
-        let Self { config, weights, extra, .. } = self;
-        Ok(Self::from_weights(config, weights.packed(packing)?)?.with_extra(extra))
+    pub fn quantized(self, element_type: ElementType) -> Result<Self> {
+        let weights = self.weights.quantized(&specs(&self.config), element_type)?;
+        Self::from_weights(self.config, weights)
     }
 
     /// The same model with the dropout of another configuration: how one trains, not what a model is.
     pub fn with_dropout(self, like: &Config) -> Result<Self> {
         let Config { embd_pdrop, attn_pdrop, resid_pdrop, .. } = *like;
         let config = Config { embd_pdrop, attn_pdrop, resid_pdrop, ..self.config };
-        Ok(Self::from_weights(config, self.weights)?.with_extra(self.extra))
-    }
-
-    /// The same model with what else its `config.json` said.
-    pub fn with_extra(mut self, extra: Map<String, Value>) -> Self {
-        self.extra = extra;
-        self
-    }
-
-    /// What else the `config.json` said that this model came with.
-    pub fn extra(&self) -> &Map<String, Value> {
-        &self.extra
+        Self::from_weights(config, self.weights)
     }
 
     /// All parameters that are not quantised, in the order of the forward pass: every one, unless the model came from a
@@ -76,6 +64,6 @@ impl Gpt {
 
     /// A view of the model for writers.
     pub fn source(&self) -> Source<'_> {
-        Source { config: &self.config, extra: &self.extra, tensors: &self.weights }
+        Source { config: &self.config, tensors: &self.weights }
     }
 }

@@ -25,7 +25,6 @@ pub struct Gpt {
     blocks: Vec<Block>,
     ln_f: Option<Norm>,
     head: Head,
-    pub(crate) extra: serde_json::Map<String, serde_json::Value>,
 }
 
 /// The output head: a product with the transposed token table, or with a matrix of its own.
@@ -129,7 +128,7 @@ impl Gpt {
         let blocks = blocks.collect::<candle_core::Result<_>>()?;
         let ln_f = load_ln_f(&weights, &config)?;
         let head = Head::load(&weights, config.tie_word_embeddings.then(|| embedding.table().clone()))?;
-        Ok(Self { config, weights, embedding, blocks, ln_f, head, extra: serde_json::Map::new() })
+        Ok(Self { config, weights, embedding, blocks, ln_f, head })
     }
 
     /// Its configuration.

@@ -102,6 +102,16 @@ impl Spec {
     pub fn count(&self) -> u64 {
         self.shape.iter().map(|&n| n as u64).product()
     }
+
+    /// Whether it is the weight of a linear layer, which GPT-2's files have (in, out) and most other tools (out, in).
+    pub fn is_linear_weight(&self) -> bool {
+        self.role.layout() == Some(WeightLayout::InOut)
+    }
+
+    /// Whether it may be kept in fewer bits: what activations are multiplied with.
+    pub fn is_quantizable(&self) -> bool {
+        self.role.layout().is_some()
+    }
 }
 
 /// The tensors that a model of this shape has, in the order of the forward pass.

@@ -1,32 +1,11 @@
 //! Tensors by name, on their way from a file or an initialisation into the layers.
 
 use crate::config::Config;
-use candle_core::quantized::{GgmlDType, QTensor};
+use crate::parameters::Spec;
+use candle_core::quantized::QTensor;
 use candle_core::{DType, Device, Result, Tensor, Var};
-use minigpt_kernels::{self as ops, MappedMatrix, QuantizedMatrix, WeightLayout};
-use serde_json::{Map, Value};
+use minigpt_kernels::{self as ops, ElementType, MappedMatrix, QuantizedMatrix, WeightLayout};
 use std::collections::HashMap;
-
-/// In how many bits the matrices of a model are kept to run it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Packing {
-    /// 16 bits.
-    F16,
-    /// 16 bits with the range of 32.
-    Bf16,
-    /// 8.5 bits: blocks of 32 with a common scale. Rows that they do not fill are kept in 16 bits.
-    Q8_0,
-}
-
-impl Packing {
-    fn dtype(self, columns: usize) -> GgmlDType {
-        match self {
-            Self::Q8_0 if columns.is_multiple_of(32) => GgmlDType::Q8_0,
-            Self::F16 | Self::Q8_0 => GgmlDType::F16,
-            Self::Bf16 => GgmlDType::BF16,
-        }
-    }
-}
 
 /// A tensor of a model: plain numbers in memory or in their file, or a matrix in fewer bits.
 #[derive(Debug, Clone)]
@@ -44,30 +23,27 @@ impl Weight {
     pub fn plain(self) -> Result<Tensor> {
         match self {
             Self::Plain(tensor) => Ok(tensor),
-            Self::Mapped(lent) => lent.plain(),
-            Self::Quantized(packed) => packed.plain(),
+            Self::Mapped(matrix) => matrix.plain(),
+            Self::Quantized(matrix) => matrix.plain(),
         }
     }
 
-    /// The tensor of this name in fewer bits, if it is a plain matrix that things are multiplied with. A layer's is turned,
-    /// so that its blocks lie along the input.
-    pub fn packed_as(self, name: &str, packing: Packing) -> Result<Self> {
-        let turned = name.starts_with("h.");
-        let weight = match self {
-            Self::Mapped(lent) => Self::Plain(lent.plain()?),
-            weight => weight,
+    /// The same tensor in fewer bits, if it is a plain matrix that may be. The weight of a linear layer is transposed, so
+    /// that its blocks lie along the input; where these do not fill a row, it is kept in 16 bits.
+    pub fn quantized(self, spec: &Spec, element_type: ElementType) -> Result<Self> {
+        let tensor = match self {
+            weight if !spec.is_quantizable() => return Ok(weight),
+            Self::Quantized(matrix) => return Ok(Self::Quantized(matrix)),
+            weight => weight.plain()?,
         };
-        let rows = match &weight {
-            Self::Plain(tensor) if tensor.rank() == 2 && name != "wpe.weight" => match turned {
-                true => tensor.t()?.contiguous()?,
-                false => tensor.contiguous()?,
-            },
-            _ => return Ok(weight),
-        };
+        let transposed = spec.is_linear_weight();
+        let rows = if transposed { tensor.t()?.contiguous()? } else { tensor.contiguous()? };
         let shape = rows.dims2()?;
-        let dtype = packing.dtype(shape.1);
+        let Some(dtype) = element_type.for_rows_of(shape.1).ggml() else {
+            candle_core::bail!("a model can't be run in {element_type}");
+        };
         let blocks = QTensor::quantize(&rows.detach(), dtype)?;
-        Ok(Self::Quantized(QuantizedMatrix::new(dtype, shape, turned, &blocks.data()?)?))
+        Ok(Self::Quantized(QuantizedMatrix::new(dtype, shape, transposed, &blocks.data()?)?))
     }
 
     /// `x · W + b` over the last dimension of `x`.
@@ -137,13 +113,11 @@ pub trait Tensors {
     }
 }
 
-/// A model as those see it who write it into a file: tensors are asked for one at a time.
+/// A view of the model for writers: tensors are asked for one at a time.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     /// What the model is.
     pub config: &'a Config,
-    /// What else its `config.json` said.
-    pub extra: &'a Map<String, Value>,
     /// Its tensors.
     pub tensors: &'a dyn Tensors,
 }
@@ -157,10 +131,14 @@ impl Weights {
         Self(tensors)
     }
 
-    /// The same weights with plain matrices in fewer bits.
-    pub fn packed(self, packing: Packing) -> Result<Self> {
-        let pack = |(name, weight): (String, Weight)| Ok((name.clone(), weight.packed_as(&name, packing)?));
-        Ok(Self(self.0.into_iter().map(pack).collect::<Result<_>>()?))
+    /// The same weights with the plain matrices of `specs` in fewer bits.
+    pub fn quantized(mut self, specs: &[Spec], element_type: ElementType) -> Result<Self> {
+        for spec in specs {
+            if let Some(weight) = self.0.remove(&spec.name) {
+                self.0.insert(spec.name.clone(), weight.quantized(spec, element_type)?);
+            }
+        }
+        Ok(self)
     }
 
     /// The same weights as variables, so that gradients reach them.

@@ -6,7 +6,8 @@ use crate::optimizer::Optimizer;
 use crate::run_folder::{RunFolder, io};
 use candle_core::{Device, Tensor};
 use minigpt_data::Position;
-use minigpt_formats::folder;
+use minigpt_formats::hugging_face::{self, SaveOptions};
+use minigpt_formats::{ExtraKeys, Loaded};
 use minigpt_model::Gpt;
 use minigpt_tokenizer::Tokenizer;
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,8 @@ pub struct Best {
 pub struct Checkpoint {
     /// The model.
     pub gpt: Gpt,
+    /// What else its `config.json` says.
+    pub extra: ExtraKeys,
     /// Where the run stood.
     pub state: State,
     /// What the optimiser remembered.
@@ -64,12 +67,12 @@ pub struct Checkpoint {
 pub fn save(
     run: &RunFolder,
     name: &str,
-    gpt: &Gpt,
+    (gpt, extra): (&Gpt, &ExtraKeys),
     tokenizer: Option<&Tokenizer>,
     resume: Option<(&State, &Optimizer)>,
 ) -> Result<()> {
     run.replace(name, |target| {
-        folder::save(gpt, target)?;
+        hugging_face::save_as(gpt.source(), extra, target, SaveOptions::default(), &mut |_, _| {})?;
         if let Some(tokenizer) = tokenizer {
             tokenizer.save(target)?;
         }
@@ -95,9 +98,10 @@ pub fn load(folder: &Path, device: &Device) -> Result<Checkpoint> {
     let text = std::fs::read_to_string(&path).map_err(|e| io(&path, e))?;
     let state = serde_json::from_str(&text)
         .map_err(|e| Error::Checkpoint(format!("{}: not a training state: {e}", path.display())))?;
-    let gpt = folder::load(folder, device)?.into_trainable()?;
+    let Loaded { gpt, extra } = minigpt_formats::load(folder, device)?;
+    let gpt = gpt.into_trainable()?;
     let optimizer = candle_core::safetensors::load(folder.join(OPTIMIZER), device)?;
-    Ok(Checkpoint { gpt, state, optimizer })
+    Ok(Checkpoint { gpt, extra, state, optimizer })
 }
 
 /// Removes all numbered checkpoints but the newest `keep`.

@@ -12,6 +12,7 @@ use crate::run_folder::RunFolder;
 use crate::training_data::TrainingData;
 use crate::workers::Workers;
 use minigpt_data::{Batch, Position};
+use minigpt_formats::ExtraKeys;
 use minigpt_kernels as ops;
 use minigpt_model::{Device, Gpt, Parameter};
 use minigpt_tokenizer::Tokenizer;
@@ -105,6 +106,7 @@ pub struct Report {
 /// A run: a model, its data, its optimiser, and the folder where it leaves everything.
 pub struct Trainer {
     gpt: Gpt,
+    extra: ExtraKeys,
     parameters: Vec<Parameter>,
     optimizer: Optimizer,
     data: TrainingData,
@@ -152,7 +154,7 @@ impl Trainer {
         run: RunFolder,
         device: &Device,
     ) -> Result<Self> {
-        let Checkpoint { gpt, state, optimizer } = checkpoint::load(&run.join("last"), device)?;
+        let Checkpoint { gpt, extra, state, optimizer } = checkpoint::load(&run.join("last"), device)?;
         same("data set", &state.data, &data.train.dataset().fingerprint())?;
         let tokenizer = data.tokenizer.as_ref().map(Tokenizer::fingerprint);
         let name = |tokenizer: &Option<String>| tokenizer.clone().unwrap_or_else(|| "none".to_owned());
@@ -160,7 +162,7 @@ impl Trainer {
         data.train.seek(state.position)?;
         let recorder = Recorder::new(&run, state.step)?;
         let step = state.step;
-        let mut trainer = Self::build(gpt, data, config, run, state, recorder)?;
+        let mut trainer = Self::build(gpt, data, config, run, state, recorder)?.with_extra(extra);
         trainer.optimizer.restore(optimizer, step)?;
         Ok(trainer)
     }
@@ -187,6 +189,7 @@ impl Trainer {
         let began = Instant::now();
         Ok(Self {
             gpt,
+            extra: ExtraKeys::new(),
             parameters,
             optimizer,
             data,
@@ -200,6 +203,11 @@ impl Trainer {
             began,
             seconds_before,
         })
+    }
+
+    /// The same run with further keys for the `config.json` of its checkpoints: those of the model it started from.
+    pub fn with_extra(self, extra: ExtraKeys) -> Self {
+        Self { extra, ..self }
     }
 
     /// The model as it is now.
@@ -329,7 +337,7 @@ impl Trainer {
         let step = self.state.step;
         self.state.best = Some(Best { step, val_loss });
         self.state.without_progress = 0;
-        checkpoint::save(&self.run, "best", &self.gpt, self.data.tokenizer.as_ref(), None)?;
+        checkpoint::save(&self.run, "best", (&self.gpt, &self.extra), self.data.tokenizer.as_ref(), None)?;
         observer.event(Event::Saved { step, path: self.run.join("best") });
         Ok(())
     }
@@ -350,11 +358,12 @@ impl Trainer {
         self.recorder.draw()?;
         let tokenizer = self.data.tokenizer.as_ref();
         let resume = Some((&self.state, &self.optimizer));
-        checkpoint::save(&self.run, "last", &self.gpt, tokenizer, resume)?;
+        checkpoint::save(&self.run, "last", (&self.gpt, &self.extra), tokenizer, resume)?;
         observer.event(Event::Saved { step, path: self.run.join("last") });
         self.saved = step;
         if self.config.keep_checkpoints > 0 {
-            checkpoint::save(&self.run, &format!("step-{step:08}"), &self.gpt, tokenizer, resume)?;
+            let model = (&self.gpt, &self.extra);
+            checkpoint::save(&self.run, &format!("step-{step:08}"), model, tokenizer, resume)?;
             checkpoint::rotate(&self.run, self.config.keep_checkpoints)?;
         }
         Ok(())

@@ -161,6 +161,7 @@ fn render(source: &str, tokens: &[(String, String)], turns: &[Turn]) -> Result<S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use minigpt_formats::ExtraKeys;
     use minigpt_model::{Config, Device, Gpt};
     use minigpt_tokenizer::Tokenizer;
 
@@ -168,7 +169,7 @@ mod tests {
         let vocab_size = tokenizer.vocab_size();
         let shape = Config { n_layer: 1, n_head: 1, n_embd: 8, block_size, vocab_size, ..Config::default() };
         let gpt = Gpt::new(shape, 1, &Device::Cpu).unwrap();
-        ModelFolder { path: "nowhere".into(), gpt, tokenizer: Some(tokenizer) }
+        ModelFolder { path: "nowhere".into(), gpt, extra: ExtraKeys::new(), tokenizer: Some(tokenizer) }
     }
 
     fn qa_tokenizer() -> Tokenizer {

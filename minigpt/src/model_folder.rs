@@ -1,8 +1,9 @@
 //! A model folder as a whole: the decoder and the tokenizer that belongs to it.
 
 use crate::error::{Error, Result};
-use minigpt_formats::OnDisk;
-use minigpt_model::{Device, Gpt, Packing};
+use minigpt_formats::{ExtraKeys, Loaded, OnDisk};
+use minigpt_kernels::ElementType;
+use minigpt_model::{Device, Gpt};
 use minigpt_tokenizer::Tokenizer;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,8 @@ pub struct ModelFolder {
     pub path: PathBuf,
     /// The decoder.
     pub gpt: Gpt,
+    /// What else its `config.json` says.
+    pub extra: ExtraKeys,
     /// Its tokenizer, if the folder holds one.
     pub tokenizer: Option<Tokenizer>,
 }
@@ -23,13 +26,13 @@ impl ModelFolder {
         Self::open_as(path, device, None)
     }
 
-    /// The same with matrices in fewer bits, if so asked: less memory and more tokens a second, a little less exact.
-    pub fn open_as(path: &Path, device: &Device, packing: Option<Packing>) -> Result<Self> {
+    /// The same with matrices quantised to an element type, if one is given: less memory and more tokens a second, a little less exact.
+    pub fn open_as(path: &Path, device: &Device, element_type: Option<ElementType>) -> Result<Self> {
         let files = OnDisk::open(path)?;
         let model = files.model()?;
         let tokenizer = files.tokenizer(None, model.config())?.map(|(tokenizer, _)| tokenizer);
-        let gpt = model.load_as(device, packing)?;
-        Ok(Self { path: path.to_owned(), gpt, tokenizer })
+        let Loaded { gpt, extra } = model.load_as(device, element_type)?;
+        Ok(Self { path: path.to_owned(), gpt, extra, tokenizer })
     }
 
     /// The tokenizer, or an error that says that there is none.
@@ -39,7 +42,7 @@ impl ModelFolder {
 
     /// The tokens that end a text: the one that the model's configuration names, and the separator behind an answer.
     pub fn stop_ids(&self) -> Vec<u32> {
-        let named = self.gpt.extra().get("eos_token_id").and_then(serde_json::Value::as_u64);
+        let named = self.extra.get("eos_token_id").and_then(serde_json::Value::as_u64);
         let separator =
             self.tokenizer.as_ref().and_then(|tokenizer| tokenizer.special_id(minigpt_tokenizer::SEP));
         let vocab_size = self.gpt.config().vocab_size;

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::machine;
 use crate::run_config::RunConfig;
 use minigpt_data::{BadLines, Corpus, CorpusOptions, CorpusParts, Padding, QaOptions, TokenizerChoice};
-use minigpt_formats::{OnDisk, folder};
+use minigpt_formats::{ExtraKeys, Loaded, OnDisk, load, load_config};
 use minigpt_model::plan::Plan;
 use minigpt_model::{Config, Device, Gpt};
 use minigpt_tokenizer::Tokenizer;
@@ -49,7 +49,7 @@ impl Run {
             None => None,
         };
         let block_size = match base {
-            Some(base) => folder::load_config(base)?.block_size,
+            Some(base) => load_config(base)?.block_size,
             None => config.model.block_size,
         };
         let (data, bad_lines) = open_data(&config, tokenizer, block_size)?;
@@ -60,7 +60,10 @@ impl Run {
         minigpt_files::write_file(&run.join("config.toml"), config.to_toml()?.as_bytes())?;
         let trainer = match resume {
             true => Trainer::resume(data, config.train.clone(), run, device)?,
-            false => Trainer::new(model(&config, from, device)?, data, config.train.clone(), run)?,
+            false => {
+                let Loaded { gpt, extra } = model(&config, from, device)?;
+                Trainer::new(gpt, data, config.train.clone(), run)?.with_extra(extra)
+            }
         };
         Ok(Self { trainer, config, tokenizer, bad_lines })
     }
@@ -114,7 +117,7 @@ fn shape(config: &RunConfig, data: &TrainingData, base: Option<&Path>, changes: 
         model.validate()?;
         return Ok(model);
     };
-    let model = folder::load_config(base)?;
+    let model = load_config(base)?;
     let as_json = |config| serde_json::to_value(config).unwrap_or_default();
     let (then, now) = (as_json(&model), as_json(&config.model));
     let named = changes.iter().filter_map(|change| change.split_once('=')?.0.trim().strip_prefix("model."));
@@ -132,10 +135,17 @@ fn shape(config: &RunConfig, data: &TrainingData, base: Option<&Path>, changes: 
     Ok(Config { embd_pdrop, attn_pdrop, resid_pdrop, ..model })
 }
 
-fn model(config: &RunConfig, from: Option<&Path>, device: &Device) -> Result<Gpt> {
+/// The model to train: a new one, or that of a folder with all that its `config.json` says.
+fn model(config: &RunConfig, from: Option<&Path>, device: &Device) -> Result<Loaded> {
     match from {
-        Some(from) => Ok(folder::load(from, device)?.with_dropout(&config.model)?),
-        None => Ok(Gpt::new(config.model.clone(), config.train.seed, device)?),
+        Some(from) => {
+            let Loaded { gpt, extra } = load(from, device)?;
+            Ok(Loaded { gpt: gpt.with_dropout(&config.model)?, extra })
+        }
+        None => {
+            let gpt = Gpt::new(config.model.clone(), config.train.seed, device)?;
+            Ok(Loaded { gpt, extra: ExtraKeys::new() })
+        }
     }
 }
 

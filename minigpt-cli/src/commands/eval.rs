@@ -1,7 +1,7 @@
 //! `minigpt eval`: how well a model predicts data, and how many questions it answers.
 
 use crate::device::DeviceKind;
-use crate::dtype::RunDtype;
+use crate::dtype;
 use crate::output;
 use crate::progress::Progress;
 use anyhow::{Context, Result, ensure};
@@ -12,6 +12,7 @@ use minigpt_data::{
     Corpus, CorpusKind, CorpusOptions, CorpusParts, Dataset, Loader, LossOn, Order, Padding, Prepared,
     QaDataset, QaOptions, Sampling, TextDataset, TokenizerChoice, builtin,
 };
+use minigpt_kernels::ElementType;
 use minigpt_train::{Evaluation, Workers, evaluate};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -48,8 +49,8 @@ pub struct EvalArgs {
     #[arg(long, value_name = "N", default_value_t = 32)]
     batch_size: usize,
     /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
-    #[arg(long, value_enum, default_value = "f32")]
-    dtype: RunDtype,
+    #[arg(long, default_value = "f32", value_parser = dtype::among(dtype::TO_RUN))]
+    dtype: ElementType,
     /// Where to compute.
     #[arg(long, value_enum, default_value = "cpu")]
     device: DeviceKind,
@@ -102,7 +103,7 @@ const WRONG: usize = 5;
 /// Runs the command.
 pub fn run(args: &EvalArgs) -> Result<()> {
     ensure!(args.batch_size > 0, "--batch-size is 0; it must be at least 1");
-    let model = ModelFolder::open_as(&args.model, &args.device.open()?, args.dtype.packing())?;
+    let model = ModelFolder::open_as(&args.model, &args.device.open()?, dtype::quantized(args.dtype))?;
     let block_size = model.gpt.config().block_size;
     let loss_on = match args.loss_on {
         LossOnName::All => LossOn::All,

@@ -1,16 +1,14 @@
 //! `minigpt export`: a model folder becomes what another tool reads.
 
-use super::import::{FILES, Writing, shape};
+use super::import::{WriteProgress, shape};
+use crate::dtype;
 use crate::output;
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use minigpt_charts::{Table, bytes, count};
-use minigpt_files::OutputFolder;
-use minigpt_formats::folder::{self, SaveOptions, StoredModel};
-use minigpt_formats::gguf;
-use minigpt_formats::{ChatTemplate, OnDisk, compare_logits, gguf_tokens, nanogpt_meta};
+use minigpt_formats::{Conversion, Converted, MappedModel, OnDisk, Target, convert};
+use minigpt_kernels::ElementType;
 use minigpt_model::parameters::Count;
-use minigpt_model::{Activation, DType};
 use minigpt_tokenizer::Tokenizer;
 use serde::Serialize;
 use std::fs;
@@ -24,13 +22,13 @@ pub struct ExportArgs {
     model: PathBuf,
     /// For whom.
     #[arg(long, value_enum)]
-    to: Target,
+    to: To,
     /// The folder or file to write.
     #[arg(long, value_name = "PATH")]
     out: PathBuf,
-    /// How the numbers are written.
-    #[arg(long, value_enum, default_value = "f32")]
-    dtype: DtypeName,
+    /// How the weights are written.
+    #[arg(long, default_value = "f32", value_parser = dtype::among(dtype::TO_EXPORT))]
+    dtype: ElementType,
     /// With --to hf: the most megabytes of weights in one file.
     #[arg(long, value_name = "MB")]
     max_shard_size: Option<u64>,
@@ -46,7 +44,7 @@ pub struct ExportArgs {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Target {
+enum To {
     /// A folder for Hugging Face transformers.
     Hf,
     /// A ckpt.pt for nanoGPT, and beside it a meta.pkl where the vocabulary is one of characters.
@@ -57,46 +55,9 @@ enum Target {
     Vocab,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum DtypeName {
-    F32,
-    F16,
-    Bf16,
-    #[value(name = "q8_0")]
-    Q8_0,
-    #[value(name = "q4_k")]
-    Q4K,
-}
-
-/// What is exported.
-struct Model<'a> {
-    files: &'a OnDisk,
-    stored: StoredModel<'a>,
-    tokenizer: Option<Tokenizer>,
-}
-
-impl Model<'_> {
-    fn need_tokenizer(&self) -> Result<&Tokenizer> {
-        let path = self.files.path.display();
-        self.tokenizer.as_ref().with_context(|| format!("{path} holds no tokenizer (tokenizer.json)"))
-    }
-
-    /// The largest difference of a logit between the model and what was written of it. What fewer bits cost is shown, not
-    /// judged; where nothing should change, nothing may.
-    fn check(&self, written: &Path, exact: bool) -> Result<f32> {
-        let written = OnDisk::open(written)?;
-        let (difference, largest) = compare_logits(self.stored.source(), written.model()?.source())?;
-        ensure!(
-            !exact || difference <= 1e-4 * largest.max(1.0),
-            "the written model computes something else: a logit differs by {difference}"
-        );
-        Ok(difference)
-    }
-}
-
 #[derive(Serialize)]
 struct Answer {
-    /// How the numbers of the model are written.
+    /// The element types of the model that was exported.
     dtype: String,
     out: PathBuf,
     bytes: u64,
@@ -109,34 +70,45 @@ struct Answer {
 /// Runs the command.
 pub fn run(args: &ExportArgs) -> Result<()> {
     ensure!(
-        args.max_shard_size.is_none() || args.to == Target::Hf,
+        args.max_shard_size.is_none() || args.to == To::Hf,
         "--max-shard-size goes with --to hf only: other targets are one file"
     );
+    ensure!(args.max_shard_size != Some(0), "--max-shard-size is 0; it must be at least 1");
     let files = OnDisk::open(&args.model)?;
-    let stored = files.model()?;
-    let tokenizer = files.tokenizer(None, stored.config())?.map(|(tokenizer, _)| tokenizer);
-    let model = Model { files: &files, stored, tokenizer };
-    let mut answer = Answer {
-        dtype: model.stored.numbers().join(", "),
-        out: args.out.clone(),
-        bytes: 0,
-        largest_difference: None,
-        notes: Vec::new(),
+    let model = files.model()?;
+    let tokenizer = files.tokenizer(None, model.config())?.map(|(tokenizer, _)| tokenizer);
+    let shard = args.max_shard_size.map(|megabytes| megabytes.saturating_mul(1_000_000));
+    let target = match args.to {
+        To::Hf => Some(Target::HuggingFace { shard }),
+        To::Nanogpt => Some(Target::NanoGpt),
+        To::Gguf => Some(Target::Gguf),
+        To::Vocab => None,
     };
-    match args.to {
-        Target::Hf => to_hugging_face(args, &model, &mut answer)?,
-        Target::Nanogpt => to_nanogpt(args, &model, &mut answer)?,
-        Target::Gguf => to_gguf(args, &model, &mut answer)?,
-        Target::Vocab => to_vocabulary(args, &model)?,
-    }
-    answer.bytes = size(&args.out)?;
-    if args.json { output::json(&answer) } else { output::text(&describe(&answer, &model)) }
+    let converted = match target {
+        Some(target) => {
+            let (element_type, check) = (Some(args.dtype), !args.no_check);
+            let conversion = Conversion { target, out: &args.out, element_type, replace: args.force, check };
+            let mut bar = WriteProgress::default();
+            Some(convert(&files, &model, tokenizer.as_ref(), conversion, &mut bar.callback())?)
+        }
+        None => {
+            to_vocabulary(args, tokenizer.as_ref())?;
+            None
+        }
+    };
+    let (largest_difference, notes) = match converted {
+        Some(Converted { largest_difference, notes, .. }) => (largest_difference, notes),
+        None => (None, Vec::new()),
+    };
+    let dtype = model.element_types().join(", ");
+    let answer = Answer { dtype, out: args.out.clone(), bytes: size(&args.out)?, largest_difference, notes };
+    if args.json { output::json(&answer) } else { output::text(&describe(&answer, &args.model, &model)) }
 }
 
-fn describe(answer: &Answer, model: &Model) -> String {
-    let config = model.stored.config();
+fn describe(answer: &Answer, path: &Path, model: &MappedModel) -> String {
+    let config = model.config();
     let mut table = Table::default();
-    table.row(["model", &model.files.path.display().to_string()]);
+    table.row(["model", &path.display().to_string()]);
     table.row([
         "shape",
         &format!("{}, {} parameters in {}", shape(config), count(Count::of(config).total), answer.dtype),
@@ -151,101 +123,21 @@ fn describe(answer: &Answer, model: &Model) -> String {
     table.draw()
 }
 
-fn to_hugging_face(args: &ExportArgs, model: &Model, answer: &mut Answer) -> Result<()> {
-    let dtype = match args.dtype {
-        DtypeName::F32 => DType::F32,
-        DtypeName::F16 => DType::F16,
-        DtypeName::Bf16 => DType::BF16,
-        DtypeName::Q8_0 | DtypeName::Q4K => bail!("transformers has no q8_0 or q4_k; use f32, f16 or bf16"),
+fn to_vocabulary(args: &ExportArgs, tokenizer: Option<&Tokenizer>) -> Result<()> {
+    let path = args.model.display();
+    let characters = match tokenizer {
+        Some(Tokenizer::Char(characters)) => characters,
+        Some(Tokenizer::Bpe(_)) => {
+            bail!("a vocabulary file lists characters; this model has a BPE: use its tokenizer.json")
+        }
+        None => bail!("{path} holds no tokenizer (tokenizer.json)"),
     };
-    ensure!(args.max_shard_size != Some(0), "--max-shard-size is 0; it must be at least 1");
-    let shard = args.max_shard_size.map(|megabytes| megabytes.saturating_mul(1_000_000));
-    let target = OutputFolder::create(&args.out, args.force, FILES)?;
-    let options = SaveOptions { dtype, shard };
-    folder::save_as(model.stored.source(), target.path(), options, &mut Writing::default().hears())?;
-    if let Some(tokenizer) = &model.tokenizer {
-        tokenizer.save(target.path())?;
-    }
-    if let Some(template) = ChatTemplate::of(model.files)? {
-        template.save(target.path())?;
-    }
-    if !args.no_check {
-        answer.largest_difference = Some(model.check(target.path(), dtype == DType::F32)?);
-    }
-    Ok(target.finish()?)
-}
-
-/// The folder under nanoGPT's `data/` where its `sample.py` looks for the characters.
-const DATASET: &str = "minigpt";
-
-fn to_nanogpt(args: &ExportArgs, model: &Model, answer: &mut Answer) -> Result<()> {
-    ensure!(args.dtype == DtypeName::F32, "nanoGPT's checkpoints are f32");
-    in_the_way(args)?;
-    let characters = match &model.tokenizer {
-        Some(Tokenizer::Char(characters)) => Some(characters),
-        _ => None,
-    };
-    let mut bar = Writing::default();
-    let dataset = characters.map(|_| DATASET);
-    folder::save_nanogpt(model.stored.source(), dataset, &args.out, &mut bar.hears())?;
-    if let Some(characters) = characters {
-        let meta = args.out.with_file_name("meta.pkl");
-        ensure!(args.force || !meta.exists(), "{} exists; --force replaces it", meta.display());
-        minigpt_files::write_file(&meta, &nanogpt_meta(characters.tokens()))?;
-        answer.notes.push(format!("put {} into nanoGPT's data/{DATASET}/", meta.display()));
-    }
-    if model.stored.config().activation_function == Activation::GeluNew {
-        answer
-            .notes
-            .push("nanoGPT computes the exact GELU; this model was trained with its tanh formula".to_owned());
-    }
-    if !args.no_check {
-        let exact = model.stored.config().activation_function == Activation::Gelu;
-        answer.largest_difference = Some(model.check(&args.out, exact)?);
-    }
-    Ok(())
-}
-
-fn to_gguf(args: &ExportArgs, model: &Model, answer: &mut Answer) -> Result<()> {
-    let dtype = match args.dtype {
-        DtypeName::F32 => gguf::Dtype::F32,
-        DtypeName::F16 => gguf::Dtype::F16,
-        DtypeName::Q8_0 => gguf::Dtype::Q8_0,
-        DtypeName::Q4K => gguf::Dtype::Q4K,
-        DtypeName::Bf16 => bail!("bf16 is not offered for GGUF; use f16"),
-    };
-    if let Some(reason) = gguf::refusal(model.stored.config()) {
-        bail!("{}: {reason}", model.files.path.display());
-    }
-    in_the_way(args)?;
-    answer.notes.extend(gguf::approximation(model.stored.config()).map(str::to_owned));
-    let mut metadata = gguf_tokens(model.need_tokenizer()?, model.stored.config().vocab_size)?;
-    if let Some(template) = ChatTemplate::of(model.files)? {
-        metadata.push(("tokenizer.chat_template".to_owned(), gguf::Meta::Str(template.source)));
-    }
-    gguf::save(model.stored.source(), metadata, dtype, &args.out, &mut Writing::default().hears())?;
-    if !args.no_check {
-        let exact = dtype == gguf::Dtype::F32 && gguf::approximation(model.stored.config()).is_none();
-        answer.largest_difference = Some(model.check(&args.out, exact)?);
-    }
-    Ok(())
-}
-
-fn to_vocabulary(args: &ExportArgs, model: &Model) -> Result<()> {
-    let Tokenizer::Char(characters) = model.need_tokenizer()? else {
-        bail!("a vocabulary file lists characters; this model has a BPE: use its tokenizer.json");
-    };
-    in_the_way(args)?;
-    Ok(characters.save_vocabulary(&args.out)?)
-}
-
-fn in_the_way(args: &ExportArgs) -> Result<()> {
     ensure!(!args.out.is_dir(), "{} is a folder; name a file", args.out.display());
     ensure!(args.force || !args.out.exists(), "{} exists; --force replaces it", args.out.display());
     if let Some(parent) = args.out.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         fs::create_dir_all(parent).with_context(|| format!("{}: can't be made", parent.display()))?;
     }
-    Ok(())
+    Ok(characters.save_vocabulary(&args.out)?)
 }
 
 /// How many bytes a file, or the files of a folder, take.

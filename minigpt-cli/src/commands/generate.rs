@@ -1,7 +1,7 @@
 //! `minigpt generate`: let a model go on with a text.
 
 use crate::device::DeviceKind;
-use crate::dtype::RunDtype;
+use crate::dtype;
 use crate::output;
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
@@ -10,6 +10,7 @@ use minigpt_charts::Table;
 use minigpt_generate::{
     Completion, ContextRule, FinishReason, GenerationConfig, Generator, Style, Token, generate,
 };
+use minigpt_kernels::ElementType;
 use serde::Serialize;
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -79,8 +80,8 @@ pub struct GenerateArgs {
     #[arg(long, conflicts_with_all = ["json", "num_beams", "num_samples"])]
     explain: bool,
     /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
-    #[arg(long, value_enum, default_value = "f32")]
-    dtype: RunDtype,
+    #[arg(long, default_value = "f32", value_parser = dtype::among(dtype::TO_RUN))]
+    dtype: ElementType,
     /// Where to compute.
     #[arg(long, value_enum, default_value = "cpu")]
     device: DeviceKind,
@@ -124,7 +125,7 @@ struct Written {
 
 /// Runs the command.
 pub fn run(args: &GenerateArgs) -> Result<()> {
-    let model = ModelFolder::open_as(&args.model, &args.device.open()?, args.dtype.packing())?;
+    let model = ModelFolder::open_as(&args.model, &args.device.open()?, dtype::quantized(args.dtype))?;
     let prompt_ids = prompt(args, &model)?;
     let config = config(args, &model);
     let started = Instant::now();

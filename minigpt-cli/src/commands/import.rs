@@ -1,20 +1,19 @@
 //! `minigpt import`: a model that another tool wrote becomes a model folder.
 
+use crate::dtype;
 use crate::output;
 use crate::progress::Progress;
-use anyhow::{Context, Result, bail, ensure};
-use clap::{Args, ValueEnum};
+use anyhow::{Result, bail};
+use clap::Args;
 use minigpt::Hub;
 use minigpt_charts::{Table, count, counted};
 use minigpt_data::DownloadEvent;
-use minigpt_files::OutputFolder;
-use minigpt_formats::folder::{self, Kind, SaveOptions, StoredModel};
-use minigpt_formats::{ChatTemplate, OnDisk, compare_logits};
+use minigpt_formats::{Conversion, OnDisk, Target, convert};
+use minigpt_kernels::ElementType;
+use minigpt_model::Config;
 use minigpt_model::parameters::Count;
-use minigpt_model::{Config, DType};
 use serde::Serialize;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Turn a model that another tool wrote into a model folder.
 #[derive(Args)]
@@ -30,9 +29,9 @@ pub struct ImportArgs {
     /// `gpt2`, a tokenizer.json, a vocabulary file, nanoGPT's meta.pkl; what lies beside the model when absent.
     #[arg(long, value_name = "gpt2|PATH")]
     tokenizer: Option<String>,
-    /// How the numbers are written: f32 when absent, but quantised ones stay as they are.
-    #[arg(long, value_enum)]
-    dtype: Option<PlainDtype>,
+    /// How the weights are written: f32 when absent, but quantised ones stay as they are.
+    #[arg(long, value_parser = dtype::among(dtype::TO_IMPORT))]
+    dtype: Option<ElementType>,
     /// Replace the model in that folder.
     #[arg(long)]
     force: bool,
@@ -44,35 +43,13 @@ pub struct ImportArgs {
     json: bool,
 }
 
-/// Numbers that a safetensors file has.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum PlainDtype {
-    F32,
-    F16,
-    Bf16,
-}
-
-/// What a model folder may hold, and `--force` may replace.
-pub const FILES: &[&str] = &[
-    "config.json",
-    "generation_config.json",
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "model-*-of-*.safetensors",
-    "model.gguf",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocabulary.json",
-    "chat_template.jinja",
-];
-
 #[derive(Serialize)]
 struct Answer {
     kind: &'static str,
     out: PathBuf,
     parameters: u64,
     vocab_size: usize,
-    /// How the numbers were written, and how they are now.
+    /// The element types of the weights, and those that they have now.
     dtype: String,
     dtype_written: String,
     tokenizer: Option<String>,
@@ -92,63 +69,27 @@ pub fn run(args: &ImportArgs) -> Result<()> {
         bail!("--tokenizer {name}: a model that is there needs the tokenizer that it was trained with");
     }
     let tokenizer = files.tokenizer(args.tokenizer.as_deref(), model.config())?;
-    let target = OutputFolder::create(&args.out, args.force, FILES)?;
-    let dtype_written = write(args, &files, &model, target.path())?;
-    if let Some((tokenizer, _)) = &tokenizer {
-        tokenizer.save(target.path())?;
-    }
-    if let Some(template) = ChatTemplate::of(&files)? {
-        template.save(target.path())?;
-    }
-    let largest_difference = match args.no_check {
-        true => None,
-        false => Some(check(&model, target.path(), args.dtype)?),
+    let conversion = Conversion {
+        target: Target::HuggingFace { shard: None },
+        out: &args.out,
+        element_type: args.dtype,
+        replace: args.force,
+        check: !args.no_check,
     };
-    target.finish()?;
+    let (tokenizer, name) = tokenizer.unzip();
+    let mut bar = WriteProgress::default();
+    let converted = convert(&files, &model, tokenizer.as_ref(), conversion, &mut bar.callback())?;
     let answer = Answer {
-        kind: files.kind().name(),
+        kind: files.format().name(),
         out: args.out.clone(),
         parameters: Count::of(model.config()).total,
         vocab_size: model.config().vocab_size,
-        dtype: model.numbers().join(", "),
-        dtype_written,
-        tokenizer: tokenizer.map(|(_, name)| name),
-        largest_difference,
+        dtype: model.element_types().join(", "),
+        dtype_written: converted.element_types.join(", "),
+        tokenizer: name,
+        largest_difference: converted.largest_difference,
     };
     if args.json { output::json(&answer) } else { output::text(&describe(&answer, model.config())) }
-}
-
-/// Writes the weights and the configuration, and says how the numbers are written.
-fn write(args: &ImportArgs, files: &OnDisk, model: &StoredModel, folder: &Path) -> Result<String> {
-    if model.is_packed() && args.dtype.is_none() {
-        let gguf =
-            if files.kind() == Kind::Gguf { files.path.clone() } else { files.path.join("model.gguf") };
-        let to = folder.join("model.gguf");
-        fs::copy(&gguf, &to).with_context(|| format!("{} could not be copied", gguf.display()))?;
-        folder::save_config(model.source(), folder, DType::F32)?;
-        return Ok(model.numbers().join(", "));
-    }
-    let dtype = match args.dtype {
-        None | Some(PlainDtype::F32) => DType::F32,
-        Some(PlainDtype::F16) => DType::F16,
-        Some(PlainDtype::Bf16) => DType::BF16,
-    };
-    let mut bar = Writing::default();
-    folder::save_as(model.source(), folder, SaveOptions { dtype, shard: None }, &mut bar.hears())?;
-    Ok(dtype.as_str().to_owned())
-}
-
-/// The largest difference of a logit between the model and what was written of it.
-fn check(model: &StoredModel, folder: &Path, dtype: Option<PlainDtype>) -> Result<f32> {
-    let written = OnDisk::open(folder)?;
-    let (difference, largest) = compare_logits(model.source(), written.model()?.source())?;
-    // What fewer bits cost is shown, not judged; otherwise nothing may change.
-    let exact = matches!(dtype, None | Some(PlainDtype::F32));
-    ensure!(
-        !exact || difference <= 1e-4 * largest.max(1.0),
-        "the written model computes something else: a logit differs by {difference}; nothing was kept"
-    );
-    Ok(difference)
 }
 
 /// A model's size in words.
@@ -182,11 +123,11 @@ fn describe(answer: &Answer, config: &Config) -> String {
 
 /// The bar that shows how much of a model is written.
 #[derive(Default)]
-pub struct Writing(Option<Progress>);
+pub struct WriteProgress(Option<Progress>);
 
-impl Writing {
-    /// What hears of each tensor.
-    pub fn hears(&mut self) -> impl FnMut(u64, u64) {
+impl WriteProgress {
+    /// What the library calls after each tensor.
+    pub fn callback(&mut self) -> impl FnMut(u64, u64) {
         |written, total| {
             self.0.get_or_insert_with(|| Progress::of_bytes("writing", total)).set(written);
             if written == total

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use minigpt::settings;
 use minigpt_charts::{Table, bytes, count, duration, metric};
-use minigpt_formats::folder;
+use minigpt_formats::load_config;
 use minigpt_model::plan::{Plan, expected_loss};
 use minigpt_model::{Config, PRESETS};
 use serde::Serialize;
@@ -66,7 +66,7 @@ struct Answer {
 /// Runs the command.
 pub fn run(args: &PlanArgs) -> Result<()> {
     let config = match &args.model {
-        Some(model) => folder::load_config(model).context("the model's configuration could not be read")?,
+        Some(model) => load_config(model).context("the model's configuration could not be read")?,
         None => Config::preset(&args.preset)?,
     };
     let config = settings::change(config, &args.changes)?;

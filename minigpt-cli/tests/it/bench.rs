@@ -1,7 +1,7 @@
 //! `minigpt bench` as a person types it, on models small enough for a test. No test asks how fast anything is.
 
 use assert_cmd::Command;
-use minigpt_formats::folder;
+use minigpt_formats::hugging_face;
 use minigpt_model::{Config, Device, Gpt};
 use serde_json::Value;
 
@@ -93,7 +93,7 @@ fn a_model_folder_is_measured_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let config =
         Config { vocab_size: 11, block_size: 6, n_layer: 1, n_head: 2, n_embd: 8, ..Config::default() };
-    folder::save(&Gpt::new(config, 1, &Device::Cpu).unwrap(), folder.path()).unwrap();
+    hugging_face::save(&Gpt::new(config, 1, &Device::Cpu).unwrap(), folder.path()).unwrap();
     let model = folder.path().to_str().unwrap();
     let few = ["--steps", "1", "--warm-up", "0", "--optimizer", "muon"];
     let answer = answer(&[&["train", "--model", model], &few[..]].concat());

@@ -1,8 +1,8 @@
 //! `minigpt export` as a person types it.
 
 use crate::support::{answer, refused};
-use minigpt_formats::folder;
-use minigpt_model::{Config, Device, Gpt};
+use minigpt_formats::hugging_face;
+use minigpt_model::{Config, Device, Gpt, Tensor, Weight};
 use minigpt_tokenizer::{BpeTrainer, CharTokenizer, Tokenizer};
 use serde_json::Value;
 use std::fs;
@@ -29,7 +29,7 @@ impl Place {
         let vocab_size = tokenizer.vocab_size() + 3;
         let shape =
             Config { vocab_size, block_size: 16, n_layer: 2, n_head: 2, n_embd: 32, n_inner: None, ..shape };
-        folder::save(&Gpt::new(shape, 1, &Device::Cpu).unwrap(), &self.path(name)).unwrap();
+        hugging_face::save(&Gpt::new(shape, 1, &Device::Cpu).unwrap(), &self.path(name)).unwrap();
         tokenizer.save(&self.path(name)).unwrap();
         self.text(name)
     }
@@ -73,7 +73,7 @@ fn weights_can_be_shared_out_among_files() {
     let tokenizer = bpe();
     let shape =
         Config { vocab_size: 20_000, n_layer: 1, n_head: 1, n_embd: 32, block_size: 8, ..Config::default() };
-    folder::save(&Gpt::new(shape, 1, &Device::Cpu).unwrap(), &place.path("model")).unwrap();
+    hugging_face::save(&Gpt::new(shape, 1, &Device::Cpu).unwrap(), &place.path("model")).unwrap();
     tokenizer.save(&place.path("model")).unwrap();
     let (model, out) = (place.text("model"), place.text("shards"));
     answer(&["export", "--model", &model, "--to", "hf", "--out", &out, "--max-shard-size", "1", "--json"]);
@@ -158,4 +158,36 @@ fn a_vocabulary_goes_out_and_comes_in_again() {
     let vocabulary: Value = serde_json::from_slice(&fs::read(&out).unwrap()).unwrap();
     assert_eq!(vocabulary["word2id"]["<sep>"], 2);
     assert_eq!(Tokenizer::open(Path::new(&out)).unwrap().encode("你好").unwrap().len(), 2);
+}
+
+/// Regression: 1e6 is infinite in f16, every logit was NaN, and the export said that nothing differed.
+#[test]
+fn an_export_that_overflows_fails_names_the_tensor_and_leaves_nothing() {
+    let place = Place::new();
+    let model = place.model("model", "gpt2", &bpe());
+    let gpt = minigpt_formats::load(Path::new(&model), &Device::Cpu).unwrap().gpt;
+    let weight = |parameter: minigpt_model::Parameter| {
+        let mut values = parameter.tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        if parameter.name == "h.1.mlp.c_fc.weight" {
+            values[7] = 1e6;
+        }
+        let tensor = Tensor::from_vec(values, parameter.tensor.dims(), &Device::Cpu).unwrap();
+        (parameter.name, Weight::Plain(tensor))
+    };
+    let weights = gpt.parameters().into_iter().map(weight).collect();
+    let gpt = Gpt::from_tensors(gpt.config().clone(), weights).unwrap();
+    hugging_face::save(&gpt, Path::new(&model)).unwrap();
+    fs::create_dir(place.path("out")).unwrap();
+    for (to, out) in [("hf", "out/half"), ("gguf", "out/half.gguf")] {
+        let out = place.text(out);
+        let error = refused(&["export", "--model", &model, "--to", to, "--out", &out, "--dtype", "f16"]);
+        assert!(error.contains("h.1.mlp.c_fc.weight overflows"), "{error}");
+        assert_eq!(fs::read_dir(place.path("out")).unwrap().count(), 0, "{to}");
+        answer(&["export", "--model", &model, "--to", to, "--out", &out, "--json"]);
+        let _ = fs::remove_dir_all(&out).or_else(|_| fs::remove_file(&out));
+    }
+    let out = place.text("out/imported");
+    let error = refused(&["import", &model, "--out", &out, "--dtype", "f16"]);
+    assert!(error.contains("h.1.mlp.c_fc.weight overflows"), "{error}");
+    assert_eq!(fs::read_dir(place.path("out")).unwrap().count(), 0);
 }

@@ -1,6 +1,6 @@
 //! `minigpt generate` as a person types it.
 
-use minigpt_formats::folder;
+use minigpt_formats::hugging_face;
 use minigpt_model::{Config, Device, Gpt};
 use minigpt_tokenizer::{CharTokenizer, Tokenizer};
 use serde_json::Value;
@@ -26,7 +26,7 @@ impl Model {
             initializer_range: 0.5,
             ..Config::default()
         };
-        folder::save(&Gpt::new(config, 1, &Device::Cpu).unwrap(), folder.path()).unwrap();
+        hugging_face::save(&Gpt::new(config, 1, &Device::Cpu).unwrap(), folder.path()).unwrap();
         tokenizer.save(folder.path()).unwrap();
         Self(folder)
     }

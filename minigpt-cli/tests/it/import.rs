@@ -136,9 +136,9 @@ fn a_chat_template_comes_along() {
 }
 
 #[test]
-fn gguf_files_that_are_damaged_or_of_other_models_are_refused_in_words() {
+fn gguf_files_that_are_malformed_or_of_other_models_are_refused_in_words() {
     let folder = tempfile::tempdir().unwrap();
-    let (out, path) = (folder.path().join("out"), folder.path().join("bent.gguf"));
+    let (out, path) = (folder.path().join("out"), folder.path().join("mutated.gguf"));
     let bytes = fs::read(file("gguf/q8_0.gguf")).unwrap();
     let import = |bytes: &[u8]| {
         fs::write(&path, bytes).unwrap();
@@ -185,4 +185,34 @@ fn a_model_runs_in_fewer_bits_when_asked() {
         minigpt(&["generate", "--model", text(&out), "--prompt", "a", "--dtype", "q3"]).status.code(),
         Some(2)
     );
+}
+
+#[test]
+fn unknown_keys_of_a_base_survive_fine_tuning_and_resuming() {
+    let folder = tempfile::tempdir().unwrap();
+    let (base, data, run) =
+        (folder.path().join("base"), folder.path().join("text.txt"), folder.path().join("run"));
+    answer(&["import", text(&file("gguf/q8_0.gguf")), "--out", text(&base), "--dtype", "f32", "--json"]);
+    let read =
+        |path: &Path| -> serde_json::Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
+    let mut config = read(&base.join("config.json"));
+    config["task_specific_params"] = serde_json::json!({ "text-generation": { "max_length": 50 } });
+    fs::write(base.join("config.json"), config.to_string()).unwrap();
+    fs::write(&data, "the cat sat on the mat\n".repeat(200)).unwrap();
+    let settings = folder.path().join("config.toml");
+    let train = |iterations: u32, more: &[&str]| {
+        let toml =
+            format!("[data]\npath = {:?}\n[train]\nmax_iters = {iterations}\nbatch_size = 2\n", text(&data));
+        fs::write(&settings, toml).unwrap();
+        let train = ["train", "--config", text(&settings), "--out", text(&run), "--quiet"];
+        let output = minigpt(&[&train[..], more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        for name in ["best", "last"] {
+            let written = read(&run.join(name).join("config.json"));
+            assert_eq!(written["task_specific_params"], config["task_specific_params"], "{name}");
+            assert_eq!(written["eos_token_id"], config["eos_token_id"], "{name}");
+        }
+    };
+    train(2, &["--from", text(&base)]);
+    train(4, &["--resume"]);
 }

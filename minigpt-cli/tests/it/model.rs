@@ -1,7 +1,7 @@
 //! `minigpt inspect` and `minigpt plan` as a person types them.
 
 use assert_cmd::Command;
-use minigpt_formats::folder;
+use minigpt_formats::hugging_face;
 use minigpt_model::{Config, Device, Gpt};
 use minigpt_tokenizer::{CharTokenizer, Tokenizer};
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ fn with_tokenizer(folder: &Path) {
     let characters = CharTokenizer::from_text(&["<pad>", "<unk>", "<sep>"], "你好吗我很abc".chars()).unwrap();
     let config =
         Config { vocab_size: 16, block_size: 8, n_layer: 2, n_head: 2, n_embd: 8, ..Config::default() };
-    folder::save(&Gpt::new(config, 1, &Device::Cpu).unwrap(), folder).unwrap();
+    hugging_face::save(&Gpt::new(config, 1, &Device::Cpu).unwrap(), folder).unwrap();
     Tokenizer::Char(characters).save(folder).unwrap();
 }
 

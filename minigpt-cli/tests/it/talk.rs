@@ -1,6 +1,6 @@
 //! `minigpt demo`, `chat` and `eval` as a person types them.
 
-use minigpt_formats::folder;
+use minigpt_formats::hugging_face;
 use minigpt_model::{Config, Device, Gpt};
 use minigpt_tokenizer::{CharTokenizer, Tokenizer};
 use serde_json::Value;
@@ -149,7 +149,7 @@ fn plain_model() -> tempfile::TempDir {
     let tokenizer = Tokenizer::Char(CharTokenizer::from_text(&[], "abcdefgh \n".chars()).unwrap());
     let vocab_size = tokenizer.vocab_size();
     let config = Config { vocab_size, block_size: 16, n_layer: 1, n_head: 1, n_embd: 8, ..Config::default() };
-    folder::save(&Gpt::new(config, 1, &Device::Cpu).unwrap(), folder.path()).unwrap();
+    hugging_face::save(&Gpt::new(config, 1, &Device::Cpu).unwrap(), folder.path()).unwrap();
     tokenizer.save(folder.path()).unwrap();
     folder
 }

@@ -1,27 +1,44 @@
 //! GGUF, the files of llama.cpp: what its architecture `gpt2` can express, its names, and how a model is written and read.
 //!
-//! A file is a header, then key/value metadata, then the names, shapes and places of all tensors, then their numbers.
+//! A file is a header, then key/value metadata, then the names, shapes and places of all tensors, then their elements.
 
 mod read;
+mod tokens;
 mod write;
 
 pub use read::{Contents, Value};
-pub use write::{Dtype, Meta, save};
+pub use tokens::{tokenizer, tokenizer_metadata};
+pub(crate) use write::check_element_type;
+pub use write::{Meta, save};
 
+use minigpt_kernels::ElementType;
 use minigpt_model::config::{Activation, Config, NormPosition, PositionEmbedding};
 
-/// What the numbers in a file are aligned to, unless it says otherwise.
+/// What the tensors in a file are aligned to, unless it says otherwise.
 const ALIGNMENT: u64 = 32;
 
 /// Whether a file begins like one of these.
-pub fn is_one(bytes: &[u8]) -> bool {
+pub fn is_gguf(bytes: &[u8]) -> bool {
     bytes.starts_with(b"GGUF")
 }
 
-/// Whether a tensor is stored (in, out) here and (out, in) there: the layers are.
-fn is_turned(ours: &str, shape: &[usize]) -> bool {
-    ours.starts_with("h.") && shape.len() == 2
-}
+/// The numbers that GGUF files have for element types.
+const TYPES: [(u32, ElementType); 14] = [
+    (0, ElementType::F32),
+    (1, ElementType::F16),
+    (2, ElementType::Q4_0),
+    (3, ElementType::Q4_1),
+    (6, ElementType::Q5_0),
+    (7, ElementType::Q5_1),
+    (8, ElementType::Q8_0),
+    (10, ElementType::Q2K),
+    (11, ElementType::Q3K),
+    (12, ElementType::Q4K),
+    (13, ElementType::Q5K),
+    (14, ElementType::Q6K),
+    (28, ElementType::F64),
+    (30, ElementType::Bf16),
+];
 
 /// Why `gpt2` in a GGUF file can't be this model, if it can't.
 pub fn refusal(config: &Config) -> Option<String> {

@@ -1,11 +1,11 @@
 //! Reading a GGUF file as untrusted data: every count is held against the bytes that are left before it is believed.
 
-use super::{ALIGNMENT, is_one, is_turned, our_name};
-use crate::tensor_view::{ElementType, TensorView};
-use candle_core::DType;
-use candle_core::quantized::GgmlDType;
+use super::{ALIGNMENT, TYPES, is_gguf, our_name};
+use crate::layout::LinearWeights;
+use crate::mapped_model::ExtraKeys;
+use crate::tensor_view::TensorView;
 use minigpt_model::config::{Activation, Config};
-use serde_json::{Map, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 type Result<T> = std::result::Result<T, String>;
@@ -40,9 +40,9 @@ pub enum Value {
 const DIMENSIONS: u32 = 4;
 
 impl<'a> Contents<'a> {
-    /// Reads the structure of a file, and none of its numbers.
+    /// Reads the structure of a file, and none of its tensors.
     pub fn read(bytes: &'a [u8]) -> Result<Self> {
-        if !is_one(bytes) {
+        if !is_gguf(bytes) {
             return Err("not a GGUF file".to_owned());
         }
         let mut input = Input { bytes, at: 4 };
@@ -66,8 +66,8 @@ impl<'a> Contents<'a> {
             Some(_) => return Err("general.alignment is not a multiple of 8".to_owned()),
         };
         let start = (input.at as u64).next_multiple_of(alignment);
-        let numbers = usize::try_from(start).ok().and_then(|start| bytes.get(start..)).unwrap_or(&[]);
-        let tensors = infos.into_iter().map(|info| info.stored(numbers, alignment)).collect::<Result<_>>()?;
+        let data = usize::try_from(start).ok().and_then(|start| bytes.get(start..)).unwrap_or(&[]);
+        let tensors = infos.into_iter().map(|info| info.view(data, alignment)).collect::<Result<_>>()?;
         Ok(Self { metadata, tensors })
     }
 
@@ -93,7 +93,7 @@ impl<'a> Contents<'a> {
     }
 
     /// The model's configuration, and further keys for its `config.json`.
-    pub fn config(&self) -> Result<(Config, Map<String, serde_json::Value>)> {
+    pub fn config(&self) -> Result<(Config, ExtraKeys)> {
         match self.text("general.architecture") {
             Some("gpt2") => {}
             Some(other) => {
@@ -106,7 +106,7 @@ impl<'a> Contents<'a> {
             _ => Err(format!("gpt2.{name} is missing")),
         };
         let tensor =
-            |name: &str| self.tensors.iter().find(|(theirs, _)| theirs == name).map(|(_, stored)| stored);
+            |name: &str| self.tensors.iter().find(|(theirs, _)| theirs == name).map(|(_, tensor)| tensor);
         let table = tensor("token_embd.weight").ok_or("token_embd.weight is missing")?;
         let epsilon = match self.value("gpt2.attention.layer_norm_epsilon") {
             Some(Value::Float(epsilon)) => *epsilon,
@@ -128,7 +128,8 @@ impl<'a> Contents<'a> {
             layer_norm_epsilon: (epsilon as f32).to_string().parse().unwrap_or(epsilon),
             ..Config::default()
         };
-        let mut extra = Map::new();
+        config.validate().map_err(|e| e.to_string())?;
+        let mut extra = ExtraKeys::new();
         for (key, name) in [("bos_token_id", "bos"), ("eos_token_id", "eos")] {
             if let Some(id) = self.id(&format!("tokenizer.ggml.{name}_token_id")) {
                 extra.insert(key.to_owned(), json!(id));
@@ -137,12 +138,15 @@ impl<'a> Contents<'a> {
         Ok((config, extra))
     }
 
-    /// The tensors by our names and in GPT-2's layouts; those that we have no name for keep theirs.
-    pub fn stored(self) -> Vec<(String, TensorView<'a>)> {
-        let ours = |(theirs, stored): (String, TensorView<'a>)| match our_name(&theirs) {
-            Some(ours) if is_turned(&ours, &stored.shape) => (ours, stored.transposed()),
-            Some(ours) => (ours, stored),
-            None => (theirs, stored),
+    /// The tensors of a model by our names and in GPT-2's layout; those that we have no name for keep theirs.
+    pub fn tensors(self, config: &Config) -> Vec<(String, TensorView<'a>)> {
+        let linear = LinearWeights::of(config);
+        let ours = |(theirs, tensor): (String, TensorView<'a>)| match our_name(&theirs) {
+            Some(ours) => {
+                let tensor = linear.from_out_in(&ours, tensor);
+                (ours, tensor)
+            }
+            None => (theirs, tensor),
         };
         self.tensors.into_iter().map(ours).collect()
     }
@@ -170,41 +174,22 @@ impl Info {
         Ok(Self { name, shape, kind: input.u32()?, offset: input.u64()? })
     }
 
-    fn stored<'a>(self, numbers: &'a [u8], alignment: u64) -> Result<(String, TensorView<'a>)> {
+    fn view<'a>(self, data: &'a [u8], alignment: u64) -> Result<(String, TensorView<'a>)> {
         let Self { name, shape, kind, offset } = self;
-        let written =
-            number_type(kind).ok_or_else(|| format!("{name} is of the type {kind}, which is not known"))?;
+        let known = TYPES.iter().find(|(number, _)| *number == kind);
+        let &(_, element_type) =
+            known.ok_or_else(|| format!("{name} is of the type {kind}, which is not known"))?;
         if !offset.is_multiple_of(alignment) {
             return Err(format!("{name} does not begin at a multiple of {alignment}"));
         }
         let beyond = || format!("{name} reaches beyond the file, or its shape does not fit its type");
         let count = shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size)).ok_or_else(beyond)?;
-        let bytes = written.bytes(count).ok_or_else(beyond)?;
+        let bytes = element_type.bytes(count).ok_or_else(beyond)?;
         let start = usize::try_from(offset).map_err(|_| beyond())?;
-        let data = start.checked_add(bytes).and_then(|end| numbers.get(start..end)).ok_or_else(beyond)?;
-        let stored = TensorView::new(written, shape, data).ok_or_else(beyond)?;
-        Ok((name, stored))
+        let data = start.checked_add(bytes).and_then(|end| data.get(start..end)).ok_or_else(beyond)?;
+        let view = TensorView::new(element_type, shape, data).ok_or_else(beyond)?;
+        Ok((name, view))
     }
-}
-
-fn number_type(kind: u32) -> Option<ElementType> {
-    Some(match kind {
-        0 => ElementType::Plain(DType::F32),
-        1 => ElementType::Plain(DType::F16),
-        28 => ElementType::Plain(DType::F64),
-        30 => ElementType::Plain(DType::BF16),
-        2 => ElementType::Blocks(GgmlDType::Q4_0),
-        3 => ElementType::Blocks(GgmlDType::Q4_1),
-        6 => ElementType::Blocks(GgmlDType::Q5_0),
-        7 => ElementType::Blocks(GgmlDType::Q5_1),
-        8 => ElementType::Blocks(GgmlDType::Q8_0),
-        10 => ElementType::Blocks(GgmlDType::Q2K),
-        11 => ElementType::Blocks(GgmlDType::Q3K),
-        12 => ElementType::Blocks(GgmlDType::Q4K),
-        13 => ElementType::Blocks(GgmlDType::Q5K),
-        14 => ElementType::Blocks(GgmlDType::Q6K),
-        _ => return None,
-    })
 }
 
 /// The bytes that are still to be read.

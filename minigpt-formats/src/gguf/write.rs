@@ -1,29 +1,17 @@
 //! Writing a GGUF file, one tensor in memory at a time.
 
-use super::{ALIGNMENT, is_turned, refusal, their_name};
+use super::{ALIGNMENT, TYPES, refusal, their_name};
+use crate::Progress;
 use crate::error::{Error, Result};
-use crate::folder::Progress;
-use candle_core::quantized::{GgmlDType, QTensor};
+use candle_core::quantized::QTensor;
 use candle_core::{DType, Device, Tensor};
 use minigpt_files::replace_file;
+use minigpt_kernels::ElementType;
 use minigpt_model::Source;
 use minigpt_model::config::Config;
-use minigpt_model::parameters::specs_with_absent;
+use minigpt_model::parameters::{Spec, specs_with_absent};
 use std::io::Write;
 use std::path::Path;
-
-/// How the numbers of matrices are written. Norms, biases and positions stay f32.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dtype {
-    /// 32 bits, nothing lost.
-    F32,
-    /// 16 bits.
-    F16,
-    /// 8.5 bits: blocks of 32 with a common scale.
-    Q8_0,
-    /// 4.5 bits: blocks of 256 with scales of their own.
-    Q4K,
-}
 
 /// A value of the metadata.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,28 +31,37 @@ pub enum Meta {
 }
 
 struct Info {
-    /// Our name, and theirs.
-    ours: String,
-    theirs: String,
+    spec: Spec,
+    /// llama.cpp's name.
+    name: String,
     /// Rows first, as we write shapes; GGUF has them the other way round.
     shape: Vec<usize>,
-    dtype: GgmlDType,
+    element_type: ElementType,
     offset: u64,
 }
 
+/// The types that matrices can be written in, and llama.cpp's numbers for files of that type. Norms, biases and positions
+/// are always f32.
+const FILE_TYPES: [(ElementType, u32); 4] =
+    [(ElementType::F32, 0), (ElementType::F16, 1), (ElementType::Q8_0, 7), (ElementType::Q4K, 14)];
+
 /// Writes a model; `tokenizer` is what llama.cpp wants to know about its tokens. The file appears whole or not at all.
+///
+/// # Errors
+/// A model or an element type that these files can't have.
 pub fn save(
     source: Source,
     tokenizer: Vec<(String, Meta)>,
-    dtype: Dtype,
+    element_type: ElementType,
     path: &Path,
     progress: Progress,
 ) -> Result<()> {
     if let Some(message) = refusal(source.config) {
         return Err(Error::bad(path, message));
     }
-    let (infos, total) = infos(source.config, dtype);
-    let mut metadata = metadata(source.config, dtype);
+    let file_type = check_element_type(element_type)?;
+    let (infos, total) = infos(source.config, element_type)?;
+    let mut metadata = metadata(source.config, file_type);
     metadata.extend(tokenizer);
     replace_file(path, |file| {
         let mut write = |bytes: &[u8]| {
@@ -73,7 +70,7 @@ pub fn save(
         };
         write(&header(&metadata, &infos))?;
         for info in &infos {
-            let bytes = numbers(source, info)?;
+            let bytes = elements(source, info)?;
             write(&bytes)?;
             progress(info.offset + bytes.len() as u64, total);
         }
@@ -81,53 +78,52 @@ pub fn save(
     })
 }
 
-/// All tensors that llama.cpp expects, absent biases included, and how many bytes their numbers take.
-fn infos(config: &Config, dtype: Dtype) -> (Vec<Info>, u64) {
+/// llama.cpp's number for files of a type.
+///
+/// # Errors
+/// There are none such.
+pub(crate) fn check_element_type(element_type: ElementType) -> Result<u32> {
+    let known = FILE_TYPES.iter().find(|(known, _)| *known == element_type);
+    let refused = || Error::NotExpressible(format!("{element_type} is not offered for GGUF; use f16"));
+    known.map(|(_, number)| *number).ok_or_else(refused)
+}
+
+/// All tensors that llama.cpp expects, absent biases included, and how many bytes their elements take.
+fn infos(config: &Config, element_type: ElementType) -> Result<(Vec<Info>, u64)> {
     let mut offset = 0;
     let mut infos = Vec::new();
     for spec in specs_with_absent(config) {
-        let Some(theirs) = their_name(&spec.name) else { continue };
-        let mut shape = spec.shape;
-        if is_turned(&spec.name, &shape) {
+        let Some(name) = their_name(&spec.name) else { continue };
+        let mut shape = spec.shape.clone();
+        if spec.is_linear_weight() {
             shape.reverse();
         }
-        let dtype = number_type(&spec.name, &shape, dtype);
-        let bytes = shape.iter().product::<usize>() / dtype.block_size() * dtype.type_size();
-        infos.push(Info { ours: spec.name, theirs, shape, dtype, offset });
+        let element_type = match shape[..] {
+            [_, row] if spec.is_quantizable() => element_type.for_rows_of(row),
+            _ => ElementType::F32,
+        };
+        let bytes = element_type.bytes(shape.iter().product());
+        let bytes = bytes.ok_or_else(|| Error::NotExpressible(format!("{} is too large", spec.name)))?;
+        infos.push(Info { spec, name, shape, element_type, offset });
         offset += (bytes as u64).next_multiple_of(ALIGNMENT);
     }
-    (infos, offset)
+    Ok((infos, offset))
 }
 
-/// The type of a tensor: blocks lie within rows, so a row that they do not fill is written with more bits.
-fn number_type(name: &str, shape: &[usize], dtype: Dtype) -> GgmlDType {
-    let [_, row] = shape[..] else { return GgmlDType::F32 };
-    match dtype {
-        _ if name == "wpe.weight" => GgmlDType::F32,
-        Dtype::F32 => GgmlDType::F32,
-        Dtype::Q4K if row.is_multiple_of(256) => GgmlDType::Q4K,
-        Dtype::Q4K | Dtype::Q8_0 if row.is_multiple_of(32) => GgmlDType::Q8_0,
-        Dtype::F16 | Dtype::Q8_0 | Dtype::Q4K => GgmlDType::F16,
-    }
-}
-
-fn numbers(source: Source, info: &Info) -> candle_core::Result<Vec<u8>> {
-    let tensor = match source.tensors.plain(&info.ours)? {
-        Some(tensor) if is_turned(&info.ours, &info.shape) => tensor.t()?,
+fn elements(source: Source, info: &Info) -> candle_core::Result<Vec<u8>> {
+    let tensor = match source.tensors.plain(&info.spec.name)? {
+        Some(tensor) if info.spec.is_linear_weight() => tensor.t()?,
         Some(tensor) => tensor,
         None => Tensor::zeros(&info.shape[..], DType::F32, &Device::Cpu)?,
     };
     let tensor = tensor.detach().to_device(&Device::Cpu)?.contiguous()?;
-    Ok(QTensor::quantize(&tensor, info.dtype)?.data()?.into_owned())
+    let Some(dtype) = info.element_type.ggml() else {
+        candle_core::bail!("{} can't be written as {}", info.name, info.element_type);
+    };
+    Ok(QTensor::quantize(&tensor, dtype)?.data()?.into_owned())
 }
 
-fn metadata(config: &Config, dtype: Dtype) -> Vec<(String, Meta)> {
-    let file_type = match dtype {
-        Dtype::F32 => 0,
-        Dtype::F16 => 1,
-        Dtype::Q8_0 => 7,
-        Dtype::Q4K => 14,
-    };
+fn metadata(config: &Config, file_type: u32) -> Vec<(String, Meta)> {
     let number = |number: usize| Meta::U32(u32::try_from(number).unwrap_or(u32::MAX));
     let inner = config.n_inner.unwrap_or(4 * config.n_embd);
     let known = [
@@ -155,22 +151,17 @@ fn header(metadata: &[(String, Meta)], infos: &[Info]) -> Vec<u8> {
         meta(&mut out, value);
     }
     for info in infos {
-        text(&mut out, &info.theirs);
+        text(&mut out, &info.name);
         out.extend((info.shape.len() as u32).to_le_bytes());
         info.shape.iter().rev().for_each(|&size| out.extend((size as u64).to_le_bytes()));
-        out.extend(type_number(info.dtype).to_le_bytes());
+        out.extend(type_number(info.element_type).to_le_bytes());
         out.extend(info.offset.to_le_bytes());
     }
     out
 }
 
-fn type_number(dtype: GgmlDType) -> u32 {
-    match dtype {
-        GgmlDType::F16 => 1,
-        GgmlDType::Q8_0 => 8,
-        GgmlDType::Q4K => 12,
-        _ => 0,
-    }
+fn type_number(element_type: ElementType) -> u32 {
+    TYPES.iter().find(|(_, known)| *known == element_type).map_or(0, |(number, _)| *number)
 }
 
 fn text(out: &mut Vec<u8>, text: &str) {
@@ -213,7 +204,7 @@ fn meta(out: &mut Vec<u8>, value: &Meta) {
     }
 }
 
-/// Zeros up to the next place where numbers may begin.
+/// Zeros up to the next place where a tensor may begin.
 fn padding(length: u64) -> Vec<u8> {
     vec![0; (length.next_multiple_of(ALIGNMENT) - length) as usize]
 }
@@ -221,8 +212,10 @@ fn padding(length: u64) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use candle_core::quantized::GgmlDType;
     use candle_core::quantized::gguf_file::Content;
     use minigpt_model::Gpt;
+    use minigpt_model::parameters::specs;
     use std::fs::File;
 
     fn model(n_embd: usize) -> Gpt {
@@ -232,27 +225,26 @@ mod tests {
     }
 
     /// A model as candle's own reader finds it.
-    fn written(gpt: &Gpt, dtype: Dtype) -> (Content, File) {
+    fn written(gpt: &Gpt, element_type: ElementType) -> (Content, File) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.gguf");
         let tokens = ("tokenizer.ggml.tokens".to_owned(), Meta::Strs(vec!["a".into(), "你".into()]));
-        save(gpt.source(), vec![tokens], dtype, &path, &mut |_, _| {}).unwrap();
+        save(gpt.source(), vec![tokens], element_type, &path, &mut |_, _| {}).unwrap();
         let mut file = File::open(&path).unwrap();
         (Content::read(&mut file).unwrap(), file)
     }
 
     #[test]
-    fn another_reader_finds_every_number() {
+    fn another_reader_finds_every_element() {
         let gpt = model(24);
-        let (content, mut file) = written(&gpt, Dtype::F32);
+        let (content, mut file) = written(&gpt, ElementType::F32);
         assert_eq!(content.metadata["gpt2.block_count"].to_u32().unwrap(), 2);
         assert_eq!(content.metadata["tokenizer.ggml.tokens"].to_vec().unwrap().len(), 2);
-        for parameter in gpt.parameters() {
+        for (parameter, spec) in gpt.parameters().into_iter().zip(specs(gpt.config())) {
             let theirs = their_name(&parameter.name).unwrap();
             let got =
                 content.tensor(&mut file, &theirs, &Device::Cpu).unwrap().dequantize(&Device::Cpu).unwrap();
-            let turned = parameter.name.starts_with("h.") && parameter.tensor.rank() == 2;
-            let want = if turned { parameter.tensor.t().unwrap() } else { parameter.tensor };
+            let want = if spec.is_linear_weight() { parameter.tensor.t().unwrap() } else { parameter.tensor };
             let (got, want) = (got.flatten_all().unwrap(), want.contiguous().unwrap().flatten_all().unwrap());
             assert_eq!(got.to_vec1::<f32>().unwrap(), want.to_vec1::<f32>().unwrap(), "{theirs}");
         }
@@ -262,14 +254,14 @@ mod tests {
 
     #[test]
     fn fewer_bits_are_used_where_their_blocks_fit() {
-        let types = |n_embd, dtype| {
-            let (content, _) = written(&model(n_embd), dtype);
+        let types = |n_embd, element_type| {
+            let (content, _) = written(&model(n_embd), element_type);
             ["token_embd.weight", "blk.0.ffn_down.weight", "blk.0.attn_norm.weight"]
                 .map(|name| content.tensor_infos[name].ggml_dtype)
         };
-        assert_eq!(types(64, Dtype::Q4K), [GgmlDType::Q8_0, GgmlDType::Q4K, GgmlDType::F32]);
-        assert_eq!(types(64, Dtype::Q8_0), [GgmlDType::Q8_0, GgmlDType::Q8_0, GgmlDType::F32]);
-        assert_eq!(types(24, Dtype::Q8_0), [GgmlDType::F16, GgmlDType::Q8_0, GgmlDType::F32]);
-        assert_eq!(types(24, Dtype::F16), [GgmlDType::F16, GgmlDType::F16, GgmlDType::F32]);
+        assert_eq!(types(64, ElementType::Q4K), [GgmlDType::Q8_0, GgmlDType::Q4K, GgmlDType::F32]);
+        assert_eq!(types(64, ElementType::Q8_0), [GgmlDType::Q8_0, GgmlDType::Q8_0, GgmlDType::F32]);
+        assert_eq!(types(24, ElementType::Q8_0), [GgmlDType::F16, GgmlDType::Q8_0, GgmlDType::F32]);
+        assert_eq!(types(24, ElementType::F16), [GgmlDType::F16, GgmlDType::F16, GgmlDType::F32]);
     }
 }

@@ -1,11 +1,12 @@
 //! Models in GGUF files that llama.cpp quantised (see oracle/gguf_fixtures.py): the logits that follow from their
-//! numbers, and errors for what is damaged or hostile.
+//! numbers, and errors for what is malformed or hostile.
 
 use crate::support::{Fixture, assert_close};
 use candle_core::Device;
-use minigpt_formats::folder::{self, Kind, ModelFiles};
-use minigpt_formats::gguf::{self, Contents, Dtype, Meta, Value};
-use minigpt_model::{Config, Gpt, Packing};
+use minigpt_formats::gguf::{self, Contents, Meta, Value};
+use minigpt_formats::{FileFormat, OnDisk, hugging_face, load};
+use minigpt_kernels::ElementType;
+use minigpt_model::{Config, Gpt};
 use proptest::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,23 +22,23 @@ fn error(bytes: &[u8]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
     fs::write(&path, bytes).unwrap();
-    ModelFiles::open(&path).unwrap().model().err().unwrap().to_string()
+    OnDisk::open(&path).unwrap().model().err().unwrap().to_string()
 }
 
 #[test]
 fn quantised_models_compute_what_follows_from_their_numbers() {
-    for (name, numbers) in FILES {
+    for (name, types) in FILES {
         let expected = Fixture::open_at(&file(name).with_extension("gguf.safetensors"));
-        let files = ModelFiles::open(&file(name)).unwrap();
-        assert_eq!(files.kind(), Kind::Gguf);
+        let files = OnDisk::open(&file(name)).unwrap();
+        assert_eq!(files.format(), FileFormat::Gguf);
         let model = files.model().unwrap();
         assert_eq!(
-            (model.numbers(), model.is_packed()),
-            (numbers.iter().map(|n| (*n).to_owned()).collect(), name != "f16")
+            (model.element_types(), model.is_quantized()),
+            (types.iter().map(|n| (*n).to_owned()).collect(), name != "f16")
         );
         let ids = expected.ids("ids");
         let row = model.source().logits(&ids.to_vec2().unwrap()[0]).unwrap();
-        let gpt = model.load(&Device::Cpu).unwrap();
+        let gpt = model.load(&Device::Cpu).unwrap().gpt;
         let logits = gpt.logits(&ids).unwrap();
         assert_close(name, &logits, expected.need("logits"), 2e-5, 2e-6);
         assert_close("layer by layer", &row, &logits.get(0).unwrap(), 1e-5, 1e-6);
@@ -49,7 +50,7 @@ fn quantised_models_compute_what_follows_from_their_numbers() {
 #[test]
 fn a_quantised_model_generates_with_its_cache_as_without() {
     for (name, _) in FILES {
-        let gpt = folder::load(&file(name), &Device::Cpu).unwrap();
+        let gpt = load(&file(name), &Device::Cpu).unwrap().gpt;
         let mut cache = gpt.cache(2).unwrap();
         let rows = [vec![5u32, 9, 200, 3], vec![17]];
         let next = gpt.next_logits(&rows, &mut cache).unwrap();
@@ -71,13 +72,13 @@ fn what_was_written_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m.gguf");
         let end = ("tokenizer.ggml.eos_token_id".to_owned(), Meta::U32(7));
-        gguf::save(gpt.source(), vec![end], Dtype::F32, &path, &mut |_, _| {}).unwrap();
-        let read = folder::load(&path, &Device::Cpu).unwrap();
-        assert_eq!(read.config(), &config);
-        assert_eq!(read.extra()["eos_token_id"], 7);
+        gguf::save(gpt.source(), vec![end], ElementType::F32, &path, &mut |_, _| {}).unwrap();
+        let loaded = load(&path, &Device::Cpu).unwrap();
+        assert_eq!(loaded.gpt.config(), &config);
+        assert_eq!(loaded.extra["eos_token_id"], 7);
         let ids = gpt.ids(&[[1, 2, 3]]).unwrap();
         let flat = |gpt: &Gpt| gpt.logits(&ids).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
-        assert_eq!(flat(&read), flat(&gpt));
+        assert_eq!(flat(&loaded.gpt), flat(&gpt));
     }
 }
 
@@ -127,36 +128,38 @@ fn tensors_beyond_the_file_or_out_of_place_are_refused() {
     let bytes = fs::read(file("q8_0")).unwrap();
     let name = b"blk.1.ffn_down.weight";
     let at = bytes.windows(name.len()).position(|window| window == name).unwrap() + name.len();
-    let bent = |offset: usize, value: &[u8]| {
-        let mut bent = bytes.clone();
-        bent[at + offset..][..value.len()].copy_from_slice(value);
-        error(&bent)
+    let mutated = |offset: usize, value: &[u8]| {
+        let mut mutated = bytes.clone();
+        mutated[at + offset..][..value.len()].copy_from_slice(value);
+        error(&mutated)
     };
     // The number of dimensions, two sizes, the type, and where the numbers are.
-    assert!(bent(0, &7u32.to_le_bytes()).contains("7 dimensions"));
-    assert!(bent(4, &u64::MAX.to_le_bytes()).contains("reaches beyond"));
-    assert!(bent(4, &8u64.to_le_bytes()).contains("does not fit its type"));
-    assert!(bent(20, &77u32.to_le_bytes()).contains("type 77"));
-    assert!(bent(24, &u64::MAX.to_le_bytes()).contains("multiple of 32"));
-    assert!(bent(24, &(u64::MAX - 31).to_le_bytes()).contains("reaches beyond"));
-    assert!(bent(24, &1u64.to_le_bytes()).contains("multiple of 32"));
+    assert!(mutated(0, &7u32.to_le_bytes()).contains("7 dimensions"));
+    assert!(mutated(4, &u64::MAX.to_le_bytes()).contains("reaches beyond"));
+    assert!(mutated(4, &8u64.to_le_bytes()).contains("does not fit its type"));
+    assert!(mutated(20, &77u32.to_le_bytes()).contains("type 77"));
+    assert!(mutated(24, &u64::MAX.to_le_bytes()).contains("multiple of 32"));
+    assert!(mutated(24, &(u64::MAX - 31).to_le_bytes()).contains("reaches beyond"));
+    assert!(mutated(24, &1u64.to_le_bytes()).contains("multiple of 32"));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn no_bent_file_is_more_than_an_error(
-        bends in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12), cut in any::<prop::sample::Index>()
+    fn no_mutated_file_is_more_than_an_error(
+        mutations in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12), cut in any::<prop::sample::Index>()
     ) {
         let mut bytes = fs::read(file("q8_0")).unwrap();
-        for (index, byte) in bends {
+        for (index, byte) in mutations {
             // The header ends before 8,000.
             bytes[index.index(8000)] = byte;
         }
-        let whole = Contents::read(&bytes).map(|contents| (contents.config(), contents.stored()));
-        for (_, stored) in whole.map(|(_, stored)| stored).unwrap_or_default() {
-            let _ = stored.weight(&Device::Cpu);
+        if let Ok(contents) = Contents::read(&bytes) {
+            let config = contents.config().map_or_else(|_| Config::default(), |(config, _)| config);
+            for (_, tensor) in contents.tensors(&config) {
+                let _ = tensor.weight(&Device::Cpu);
+            }
         }
         let _ = Contents::read(&bytes[..cut.index(bytes.len())]);
     }
@@ -170,12 +173,14 @@ fn a_model_in_fewer_bits_is_nearly_the_same_model() {
     let ids = gpt.ids(&[[1, 2, 3, 4, 5]]).unwrap();
     let want = gpt.logits(&ids).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    folder::save(&gpt, folder.path()).unwrap();
-    for (packing, tolerance) in [(Packing::F16, 1e-3), (Packing::Bf16, 1e-2), (Packing::Q8_0, 2e-2)] {
-        let packed = gpt.clone().packed(packing).unwrap();
-        assert_close(&format!("{packing:?}"), &packed.logits(&ids).unwrap(), &want, tolerance, 0.0);
-        let files = ModelFiles::open(folder.path()).unwrap();
-        let loaded = files.model().unwrap().load_as(&Device::Cpu, Some(packing)).unwrap();
-        assert_close("loaded", &loaded.logits(&ids).unwrap(), &packed.logits(&ids).unwrap(), 1e-6, 0.0);
+    hugging_face::save(&gpt, folder.path()).unwrap();
+    for (element_type, tolerance) in
+        [(ElementType::F16, 1e-3), (ElementType::Bf16, 1e-2), (ElementType::Q8_0, 2e-2)]
+    {
+        let quantized = gpt.clone().quantized(element_type).unwrap();
+        assert_close(element_type.name(), &quantized.logits(&ids).unwrap(), &want, tolerance, 0.0);
+        let files = OnDisk::open(folder.path()).unwrap();
+        let loaded = files.model().unwrap().load_as(&Device::Cpu, Some(element_type)).unwrap().gpt;
+        assert_close("loaded", &loaded.logits(&ids).unwrap(), &quantized.logits(&ids).unwrap(), 1e-6, 0.0);
     }
 }

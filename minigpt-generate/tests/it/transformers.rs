@@ -1,6 +1,6 @@
 //! Decoding as `transformers` does it: fixtures made by `oracle/generate_fixtures.py`, settings in its own words.
 
-use minigpt_formats::folder;
+use minigpt_formats::load;
 use minigpt_generate::processors::process;
 use minigpt_generate::{Completion, FinishReason, GenerationConfig, generate};
 use minigpt_model::{DType, Device, Gpt, Tensor};
@@ -35,7 +35,7 @@ fn cases(file: &Value) -> impl Iterator<Item = (&str, GenerationConfig, &Value)>
 fn model() -> Gpt {
     let name = json("texts.json")["model"].as_str().unwrap().to_owned();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../minigpt-model/tests/fixtures").join(name);
-    folder::load(&path, &Device::Cpu).unwrap()
+    load(&path, &Device::Cpu).unwrap().gpt
 }
 
 #[test]

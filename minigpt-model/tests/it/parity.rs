@@ -2,12 +2,12 @@
 
 use crate::support::{Fixture, assert_close, fixtures, floats};
 use candle_core::{Device, Tensor};
-use minigpt_formats::folder;
+use minigpt_formats::load;
 use minigpt_model::Pass;
 
 /// Compares one fixture folder; the fixture is exact (computed in f64).
 fn check(case: &str) {
-    let gpt = folder::load(&fixtures().join(case), &Device::Cpu).unwrap().into_trainable().unwrap();
+    let gpt = load(&fixtures().join(case), &Device::Cpu).unwrap().gpt.into_trainable().unwrap();
     let expected = Fixture::open(&format!("{case}/expected.safetensors"));
     let (ids, targets) = (expected.ids("ids"), expected.ids("targets"));
 
@@ -68,7 +68,7 @@ cases! {
 
 #[test]
 fn padding_that_nobody_may_look_at_changes_nothing_else() {
-    let gpt = folder::load(&fixtures().join("qa"), &Device::Cpu).unwrap();
+    let gpt = load(&fixtures().join("qa"), &Device::Cpu).unwrap().gpt;
     let ids = gpt.ids(&[[1, 2, 3, 4, 5, 6]]).unwrap();
     let padded = gpt.ids(&[[9, 1, 2, 3, 4, 5], [1, 2, 3, 9, 9, 9]]).unwrap();
     let mask = Tensor::new(&[[1u8, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]], &Device::Cpu).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::support::{Fixture, assert_close};
 use candle_core::{Device, Var};
-use minigpt_formats::folder;
+use minigpt_formats::load;
 use minigpt_model::{Parameter, Pass, Role};
 use minigpt_train::{Gradients, Optimizer, OptimizerConfig, OptimizerKind};
 
@@ -30,7 +30,7 @@ fn ten_steps_with_clipping_equal_pytorch_in_every_configuration() {
         .collect();
     assert!(cases.len() >= 9);
     for case in cases {
-        let gpt = folder::load(&case, &Device::Cpu).unwrap().into_trainable().unwrap();
+        let gpt = load(&case, &Device::Cpu).unwrap().gpt.into_trainable().unwrap();
         let expected = Fixture::open_at(&case.join("expected.safetensors"));
         let (ids, targets) = (expected.ids("ids"), expected.ids("targets"));
         let parameters = gpt.parameters();

@@ -4,10 +4,11 @@ use super::model::{ModelArgs, cache_bytes, check_memory, fits, inference_bytes};
 use super::report::{Report, Work};
 use super::times::Times;
 use super::{NOTES, random_prompts};
-use crate::dtype::RunDtype;
+use crate::dtype;
 use anyhow::{Context, Result};
 use clap::Args;
 use minigpt_generate::{GenerationConfig, Generator};
+use minigpt_kernels::ElementType;
 use minigpt_model::plan::Plan;
 use minigpt_model::{Config, Gpt};
 use std::time::{Duration, Instant};
@@ -28,8 +29,8 @@ pub struct DecodeArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: u32,
     /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
-    #[arg(long, value_enum, default_value = "f32")]
-    dtype: RunDtype,
+    #[arg(long, default_value = "f32", value_parser = dtype::among(dtype::TO_RUN))]
+    dtype: ElementType,
     /// How often to measure.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repeat: u32,
@@ -88,7 +89,7 @@ fn write(gpt: &Gpt, prompts: &[Vec<u32>], max_new_tokens: usize) -> Result<Durat
 }
 
 /// What one step takes: all weights of matrices, once for all rows, and the keys and values of each row so far.
-fn work(config: &Config, rows: usize, lengths: Lengths, dtype: RunDtype) -> Work {
+fn work(config: &Config, rows: usize, lengths: Lengths, dtype: ElementType) -> Work {
     let seen = lengths.prompt + lengths.new / 2;
     let plan = Plan::new(config, rows, seen);
     let looked_up = if config.tie_word_embeddings { 0 } else { plan.parameters.token_embedding };
@@ -96,6 +97,8 @@ fn work(config: &Config, rows: usize, lengths: Lengths, dtype: RunDtype) -> Work
     Work {
         tokens: rows as u64,
         flops: rows as f64 * plan.forward_flops_per_token as f64,
-        bytes_read: Some(dtype.bytes() * weights as f64 + rows as f64 * cache_bytes(config, seen) as f64),
+        bytes_read: Some(
+            dtype.bytes_an_element() * weights as f64 + rows as f64 * cache_bytes(config, seen) as f64,
+        ),
     }
 }

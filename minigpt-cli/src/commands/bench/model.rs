@@ -1,13 +1,13 @@
 //! Which model is measured: a preset with another shape, or a model folder. What doesn't fit the memory is refused
 //! before it is asked for.
 
-use crate::dtype::RunDtype;
+use crate::dtype;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use minigpt::{machine, settings};
 use minigpt_charts::{bytes, count, counted};
-use minigpt_formats::OnDisk;
-use minigpt_formats::folder;
+use minigpt_formats::{OnDisk, load, load_config};
+use minigpt_kernels::ElementType;
 use minigpt_model::parameters::Count;
 use minigpt_model::plan::Plan;
 use minigpt_model::{Config, Device, Gpt};
@@ -46,7 +46,7 @@ impl ModelArgs {
     /// The model's shape, checked.
     pub fn config(&self) -> Result<Config> {
         if let Some(model) = &self.model {
-            return folder::load_config(model).context("the model's configuration could not be read");
+            return load_config(model).context("the model's configuration could not be read");
         }
         let config = settings::change(Config::preset(&self.preset)?, &self.changes)?;
         let or = |changed: Option<u32>, size: usize| changed.map_or(size, |n| n as usize);
@@ -65,20 +65,20 @@ impl ModelArgs {
     /// The model: random weights, or those of the folder.
     pub fn open(&self, config: &Config) -> Result<Gpt> {
         match &self.model {
-            Some(model) => Ok(folder::load(model, &Device::Cpu).context("the model could not be loaded")?),
+            Some(model) => Ok(load(model, &Device::Cpu).context("the model could not be loaded")?.gpt),
             None => Ok(Gpt::new(config.clone(), super::SEED, &Device::Cpu)?),
         }
     }
 
     /// The model with its matrices in fewer bits.
-    pub fn open_as(&self, config: &Config, dtype: RunDtype) -> Result<Gpt> {
-        let Some(packing) = dtype.packing() else { return self.open(config) };
+    pub fn open_as(&self, config: &Config, dtype: ElementType) -> Result<Gpt> {
+        let Some(dtype) = dtype::quantized(dtype) else { return self.open(config) };
         match &self.model {
             Some(model) => {
                 let files = OnDisk::open(model)?;
-                Ok(files.model()?.load_as(&Device::Cpu, Some(packing))?)
+                Ok(files.model()?.load_as(&Device::Cpu, Some(dtype))?.gpt)
             }
-            None => Ok(Gpt::new(config.clone(), super::SEED, &Device::Cpu)?.packed(packing)?),
+            None => Ok(Gpt::new(config.clone(), super::SEED, &Device::Cpu)?.quantized(dtype)?),
         }
     }
 

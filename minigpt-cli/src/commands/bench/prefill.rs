@@ -4,10 +4,11 @@ use super::model::{ModelArgs, check_memory, fits, inference_bytes};
 use super::report::{Report, Work};
 use super::times::Times;
 use super::{NOTES, random_prompts};
-use crate::dtype::RunDtype;
+use crate::dtype;
 use anyhow::{Context, Result};
 use clap::Args;
 use minigpt_generate::{GenerationConfig, Generator};
+use minigpt_kernels::ElementType;
 use minigpt_model::plan::Plan;
 use minigpt_model::{Config, Gpt};
 use std::time::{Duration, Instant};
@@ -25,8 +26,8 @@ pub struct PrefillArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: u32,
     /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
-    #[arg(long, value_enum, default_value = "f32")]
-    dtype: RunDtype,
+    #[arg(long, default_value = "f32", value_parser = dtype::among(dtype::TO_RUN))]
+    dtype: ElementType,
     /// How often to measure.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repeat: u32,

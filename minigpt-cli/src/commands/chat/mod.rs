@@ -3,13 +3,14 @@
 mod settings;
 
 use crate::device::DeviceKind;
-use crate::dtype::RunDtype;
+use crate::dtype;
 use crate::output;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use minigpt::{Conversation, Format, ModelFolder};
 use minigpt_data::{QaEncoder, Role};
 use minigpt_generate::{FinishReason, GenerationConfig, Generator, repetition};
+use minigpt_kernels::ElementType;
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 use settings::Settings;
@@ -31,8 +32,8 @@ pub struct ChatArgs {
     #[arg(long = "set", value_name = "NAME=VALUE")]
     changes: Vec<String>,
     /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
-    #[arg(long, value_enum, default_value = "f32")]
-    dtype: RunDtype,
+    #[arg(long, default_value = "f32", value_parser = dtype::among(dtype::TO_RUN))]
+    dtype: ElementType,
     /// Where to compute.
     #[arg(long, value_enum, default_value = "cpu")]
     device: DeviceKind,
@@ -61,7 +62,7 @@ const HELP: &str = "\
 
 /// Runs the command.
 pub fn run(args: &ChatArgs) -> Result<()> {
-    let model = ModelFolder::open_as(&args.model, &args.device.open()?, args.dtype.packing())?;
+    let model = ModelFolder::open_as(&args.model, &args.device.open()?, dtype::quantized(args.dtype))?;
     let format = match args.format {
         Some(FormatName::Qa) => Format::Qa,
         Some(FormatName::Plain) => Format::Plain,

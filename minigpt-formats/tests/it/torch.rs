@@ -1,10 +1,10 @@
 //! Models in the files that other tools write (see oracle/file_fixtures.py): the same logits as the parity cases that
-//! they were made from, and errors for what is damaged or hostile.
+//! they were made from, and errors for what is malformed or hostile.
 
 use crate::support::{Fixture, assert_close};
 use candle_core::Device;
-use minigpt_formats::folder;
-use minigpt_formats::pickle::{self, Checkpoint, Value as Pickled};
+use minigpt_formats::load;
+use minigpt_formats::torch::{self, Checkpoint, Value as Pickled};
 use minigpt_model::Gpt;
 use proptest::prelude::*;
 use std::fs;
@@ -22,19 +22,19 @@ fn assert_is(gpt: &Gpt, case: &str) {
 
 #[test]
 fn a_checkpoint_of_nanogpt_is_the_model_that_it_saved() {
-    let gpt = folder::load(&file("ckpt.pt"), &Device::Cpu).unwrap();
+    let gpt = load(&file("ckpt.pt"), &Device::Cpu).unwrap().gpt;
     assert_is(&gpt, "nanogpt-no-bias");
     assert!(!gpt.config().mlp_bias && gpt.config().tie_word_embeddings);
 }
 
 #[test]
 fn a_state_dict_of_torch_is_a_model_like_safetensors() {
-    assert_is(&folder::load(&file("bin"), &Device::Cpu).unwrap(), "gpt2-transformers");
+    assert_is(&load(&file("bin"), &Device::Cpu).unwrap().gpt, "gpt2-transformers");
 }
 
 #[test]
 fn shards_are_one_model() {
-    assert_is(&folder::load(&file("shards"), &Device::Cpu).unwrap(), "gpt2-transformers");
+    assert_is(&load(&file("shards"), &Device::Cpu).unwrap().gpt, "gpt2-transformers");
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn an_index_may_only_name_files_beside_it() {
         fs::copy(file("shards/config.json"), folder.path().join("config.json")).unwrap();
         let index = serde_json::json!({ "weight_map": { "wte.weight": name } });
         fs::write(folder.path().join("model.safetensors.index.json"), index.to_string()).unwrap();
-        let error = folder::load(folder.path(), &Device::Cpu).unwrap_err().to_string();
+        let error = load(folder.path(), &Device::Cpu).unwrap_err().to_string();
         assert!(error.contains("not beside it"), "{error}");
     }
 }
@@ -57,13 +57,13 @@ fn a_shard_that_is_missing_is_named() {
         fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
     }
     fs::remove_file(folder.path().join("model-00002-of-00004.safetensors")).unwrap();
-    let error = folder::load(folder.path(), &Device::Cpu).unwrap_err().to_string();
+    let error = load(folder.path(), &Device::Cpu).unwrap_err().to_string();
     assert!(error.contains("model-00002-of-00004.safetensors"), "{error}");
 }
 
 #[test]
 fn the_vocabulary_of_nanogpt_is_read_as_data() {
-    let meta = pickle::read(&fs::read(file("meta.pkl")).unwrap()).unwrap();
+    let meta = torch::read(&fs::read(file("meta.pkl")).unwrap()).unwrap();
     assert_eq!(meta.get("vocab_size").and_then(Pickled::as_size), Some(37));
     assert_eq!(meta.get("stoi").unwrap().get("你").and_then(Pickled::as_size), Some(34));
 }
@@ -78,22 +78,22 @@ fn a_checkpoint_that_would_run_a_program_is_refused_and_nothing_runs() {
     bytes[at..at + to.len()].copy_from_slice(to);
     let path = tempfile::tempdir().unwrap().keep().join("ckpt.pt");
     fs::write(&path, &bytes).unwrap();
-    let error = folder::load(&path, &Device::Cpu).unwrap_err().to_string();
+    let error = load(&path, &Device::Cpu).unwrap_err().to_string();
     assert!(error.contains("calls os_and_other.system_and_mo_more") && error.contains("not run"), "{error}");
 }
 
 #[test]
-fn no_way_of_cutting_or_bending_a_file_does_more_than_an_error() {
+fn no_cut_or_mutated_file_does_more_than_an_error() {
     let bytes = fs::read(file("ckpt.pt")).unwrap();
     for end in (0..bytes.len()).step_by(97) {
         assert!(Checkpoint::open(&bytes[..end]).is_err());
     }
-    // The directory is at the end: each of its bytes, bent in several ways.
+    // The directory is at the end: each of its bytes, mutated in several ways.
     for at in bytes.len() - 600..bytes.len() {
-        for bend in [0x01, 0x80, 0xff] {
-            let mut bent = bytes.clone();
-            bent[at] ^= bend;
-            if let Ok(checkpoint) = Checkpoint::open(&bent) {
+        for mask in [0x01, 0x80, 0xff] {
+            let mut mutated = bytes.clone();
+            mutated[at] ^= mask;
+            if let Ok(checkpoint) = Checkpoint::open(&mutated) {
                 let _ = checkpoint.root.get("model").map(|model| checkpoint.tensors(model));
             }
         }
@@ -107,18 +107,18 @@ proptest! {
 
     #[test]
     fn no_bytes_are_more_than_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = pickle::read(&bytes);
+        let _ = torch::read(&bytes);
         let _ = Checkpoint::open(&bytes);
     }
 
     #[test]
-    fn no_bent_checkpoint_is_more_than_an_error(
-        bends in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20)
+    fn no_mutated_checkpoint_is_more_than_an_error(
+        mutations in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20)
     ) {
         let mut bytes = fs::read(file("ckpt.pt")).unwrap();
         let length = bytes.len();
         // The pickle is at the beginning, the directory at the end: that is where it hurts.
-        for (i, (index, byte)) in bends.into_iter().enumerate() {
+        for (i, (index, byte)) in mutations.into_iter().enumerate() {
             let at = if i % 2 == 0 { index.index(4000) } else { length - 1 - index.index(3000) };
             bytes[at] = byte;
         }

@@ -1,7 +1,7 @@
 //! nanoGPT's `meta.pkl`: a vocabulary of characters as a pickle, read as data.
 
 use crate::error::{Error, Result};
-use crate::pickle::{self, Value};
+use crate::torch::{self, PickleWriter, Value};
 use minigpt_tokenizer::{CharTokenizer, Tokenizer};
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub fn read_meta(path: &Path) -> Result<Tokenizer> {
         return Err(Error::bad(path, format!("{size} bytes are too many for a vocabulary")));
     }
     let bytes = fs::read(path).map_err(|e| Error::io(path, e))?;
-    let words = pickle::read(&bytes).and_then(|meta| words(&meta));
+    let words = torch::read(&bytes).and_then(|meta| words(&meta));
     let words = words.map_err(|message| Error::bad(path, message))?;
     let tokenizer = CharTokenizer::from_words(words).map_err(|e| Error::bad(path, e.to_string()))?;
     Ok(Tokenizer::Char(tokenizer))
@@ -38,35 +38,27 @@ fn words(meta: &Value) -> Result<Vec<String>, String> {
 }
 
 /// nanoGPT's `meta.pkl` of a vocabulary: `{"vocab_size", "itos", "stoi"}` as a pickle.
-pub fn nanogpt_meta(tokens: &[String]) -> Vec<u8> {
-    let mut out = b"\x80\x02}(".to_vec();
-    let text = |out: &mut Vec<u8>, text: &str| {
-        out.push(b'X');
-        out.extend((text.len() as u32).to_le_bytes());
-        out.extend(text.as_bytes());
-    };
-    let number = |out: &mut Vec<u8>, number: usize| {
-        out.push(b'J');
-        out.extend((number as i32).to_le_bytes());
-    };
-    text(&mut out, "vocab_size");
-    number(&mut out, tokens.len());
-    for (name, by_id) in [("itos", true), ("stoi", false)] {
-        text(&mut out, name);
-        out.extend(b"}(");
-        for (id, token) in tokens.iter().enumerate() {
-            if by_id {
-                number(&mut out, id);
-                text(&mut out, token);
-            } else {
-                text(&mut out, token);
-                number(&mut out, id);
-            }
-        }
-        out.push(b'u');
-    }
-    out.extend(b"u.");
-    out
+pub fn meta_pkl(tokens: &[String]) -> Vec<u8> {
+    PickleWriter::pickle(|out| {
+        out.dict(|out| {
+            out.text("vocab_size");
+            out.int(tokens.len());
+            out.text("itos");
+            out.dict(|out| {
+                for (id, token) in tokens.iter().enumerate() {
+                    out.int(id);
+                    out.text(token);
+                }
+            });
+            out.text("stoi");
+            out.dict(|out| {
+                for (id, token) in tokens.iter().enumerate() {
+                    out.text(token);
+                    out.int(id);
+                }
+            });
+        });
+    })
 }
 
 #[cfg(test)]
@@ -78,7 +70,7 @@ mod tests {
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("meta.pkl");
-        fs::write(&path, nanogpt_meta(&words)).unwrap();
+        fs::write(&path, meta_pkl(&words)).unwrap();
         read_meta(&path)
     }
 
@@ -88,7 +80,7 @@ mod tests {
         let special = back(&["<pad>", "<sep>", "你"]).unwrap();
         assert_eq!(special.encode_with_special("你<sep>").unwrap(), [2, 1]);
         assert_eq!(
-            pickle::read(&nanogpt_meta(&["a".to_owned()])).unwrap().get("vocab_size"),
+            torch::read(&meta_pkl(&["a".to_owned()])).unwrap().get("vocab_size"),
             Some(&Value::Int(1))
         );
         for strange in [&["ab"][..], &[""], &["a", "a"]] {

@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_or_hostile_is_refused() {
+    fn what_is_malformed_or_hostile_is_refused() {
         let refused = |bytes: &[u8]| read(bytes).unwrap_err();
         for end in 0..PROTOCOL_2.len() {
             assert!(!refused(&PROTOCOL_2[..end]).is_empty());

@@ -1,10 +1,10 @@
-//! What PyTorch saves: a pickle that names tensors, and beside it the numbers of each.
+//! What PyTorch saves: a pickle that names tensors, and beside it the elements of each.
 
 use super::Result;
 use super::archive::Archive;
-use super::machine::{Value, read};
-use crate::tensor_view::{ElementType, TensorView};
-use candle_core::DType;
+use super::pickle_reader::{Value, read};
+use crate::tensor_view::{Elements, TensorView};
+use minigpt_kernels::ElementType;
 
 /// A checkpoint that `torch.save` wrote.
 pub struct Checkpoint<'a> {
@@ -14,11 +14,11 @@ pub struct Checkpoint<'a> {
 }
 
 impl<'a> Checkpoint<'a> {
-    /// Reads the structure of a checkpoint, and none of its numbers.
+    /// Reads the structure of a checkpoint, and none of its tensors.
     pub fn open(bytes: &'a [u8]) -> Result<Self> {
         let archive = Archive::open(bytes)?;
         if archive.file("byteorder").is_some_and(|order| order != b"little") {
-            return Err("the numbers are in big-endian order".into());
+            return Err("the elements are in big-endian order".into());
         }
         let pickle = archive.file("data.pkl").ok_or("holds no data.pkl: not made by torch.save")?;
         let root = read(pickle)?;
@@ -62,38 +62,38 @@ impl<'a> Checkpoint<'a> {
         shape: &Value,
         strides: &Value,
     ) -> Result<TensorView<'a>> {
-        let damaged = || "a tensor's description is damaged".to_owned();
+        let malformed = || "a tensor's description is malformed".to_owned();
         let sizes =
             |value: &Value| -> Option<Vec<usize>> { value.as_list()?.iter().map(Value::as_size).collect() };
-        let Value::Outside(storage) = storage else { return Err(damaged()) };
+        let Value::Outside(storage) = storage else { return Err(malformed()) };
         let Some([Value::Str(kind), Value::Name(class), Value::Str(key), ..]) = storage.as_list() else {
-            return Err(damaged());
+            return Err(malformed());
         };
         if &**kind != "storage" {
-            return Err(damaged());
+            return Err(malformed());
         }
-        let (shape, strides) = sizes(shape).zip(sizes(strides)).ok_or_else(damaged)?;
-        let offset = offset.as_size().ok_or_else(damaged)?;
-        let numbers =
+        let (shape, strides) = sizes(shape).zip(sizes(strides)).ok_or_else(malformed)?;
+        let offset = offset.as_size().ok_or_else(malformed)?;
+        let data =
             self.archive.file(&format!("data/{key}")).ok_or_else(|| format!("data/{key} is missing"))?;
-        let stored = TensorView::strided(number_type(class)?, shape, strides, offset, numbers);
-        stored.ok_or_else(|| "a tensor reaches beyond its numbers".to_owned())
+        let tensor = TensorView::strided(elements(class)?, shape, strides, offset, data);
+        tensor.ok_or_else(|| "a tensor reaches beyond its storage".to_owned())
     }
 }
 
-/// How a storage's numbers are written.
-fn number_type(class: &str) -> Result<ElementType> {
+/// The elements of a storage class.
+fn elements(class: &str) -> Result<Elements> {
     let name = class.strip_prefix("torch.").unwrap_or(class);
-    let other = |bytes| ElementType::Other(name.to_owned(), bytes);
+    let other = |bytes| Elements::Other { name: name.to_owned(), bytes };
     Ok(match name {
-        "FloatStorage" => ElementType::Plain(DType::F32),
-        "HalfStorage" => ElementType::Plain(DType::F16),
-        "BFloat16Storage" => ElementType::Plain(DType::BF16),
-        "DoubleStorage" => ElementType::Plain(DType::F64),
+        "FloatStorage" => ElementType::F32.into(),
+        "HalfStorage" => ElementType::F16.into(),
+        "BFloat16Storage" => ElementType::Bf16.into(),
+        "DoubleStorage" => ElementType::F64.into(),
         "LongStorage" => other(8),
         "IntStorage" => other(4),
         "ShortStorage" => other(2),
         "ByteStorage" | "CharStorage" | "BoolStorage" => other(1),
-        name => return Err(format!("numbers of the type {name} are not known")),
+        name => return Err(format!("elements of the type {name} are not known")),
     })
 }

@@ -1,19 +1,19 @@
 //! The files that hold a folder's weights: one or several, safetensors or what `torch.save` wrote.
 
-use super::{io, problem};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gguf;
-use crate::pickle::Checkpoint;
-use crate::tensor_view::{ElementType, TensorView};
-use candle_core::DType;
+use crate::tensor_view::{Elements, TensorView};
+use crate::torch::Checkpoint;
 use minigpt_files::Mapped;
+use minigpt_kernels::ElementType;
+use minigpt_model::Config;
 use safetensors::tensor::TensorView as Entry;
 use safetensors::{Dtype, SafeTensors};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-/// Where weights may be, the best first. An index names the files among which they are shared out.
+/// Where weights may be, the best first. An index names the files over which they are split.
 const NAMES: [&str; 5] = [
     "model.safetensors",
     "model.safetensors.index.json",
@@ -36,7 +36,7 @@ impl WeightFiles {
     pub fn open(folder: &Path) -> Result<Self> {
         let found = NAMES.iter().map(|name| folder.join(name)).find(|path| path.exists());
         let Some(path) = found else {
-            return Err(problem(folder, format!("holds no weights: none of {}", NAMES.join(", "))));
+            return Err(Error::bad(folder, format!("holds no weights: none of {}", NAMES.join(", "))));
         };
         let paths = match path.extension().is_some_and(|end| end == "json") {
             true => shards(folder, &path)?,
@@ -51,16 +51,16 @@ impl WeightFiles {
         self.files.iter().map(|(_, file)| file).collect()
     }
 
-    /// All tensors by the names that the files give them.
-    pub fn tensors(&self) -> Result<Vec<(String, TensorView<'_>)>> {
+    /// All tensors of a model by the names that the files give them, in GPT-2's layout.
+    pub fn tensors(&self, config: &Config) -> Result<Vec<(String, TensorView<'_>)>> {
         let mut all = Vec::new();
         for (path, file) in &self.files {
             let tensors = match path.extension().and_then(|end| end.to_str()) {
                 Some("safetensors") => safetensors(file.bytes()),
-                Some("gguf") => gguf::Contents::read(file.bytes()).map(|contents| contents.stored()),
-                _ => pickled(file.bytes()),
+                Some("gguf") => gguf::Contents::read(file.bytes()).map(|contents| contents.tensors(config)),
+                _ => torch(file.bytes()),
             };
-            all.extend(tensors.map_err(|message| problem(path, message))?);
+            all.extend(tensors.map_err(|message| Error::bad(path, message))?);
         }
         Ok(all)
     }
@@ -73,19 +73,19 @@ struct Index {
 
 /// The files that an index names, which must lie beside it.
 fn shards(folder: &Path, index: &Path) -> Result<Vec<PathBuf>> {
-    let size = std::fs::metadata(index).map_err(|e| io(index, e))?.len();
+    let size = std::fs::metadata(index).map_err(|e| Error::io(index, e))?.len();
     if size > LARGEST_INDEX {
-        return Err(problem(index, format!("{size} bytes are too many for an index")));
+        return Err(Error::bad(index, format!("{size} bytes are too many for an index")));
     }
-    let text = std::fs::read_to_string(index).map_err(|e| io(index, e))?;
-    let Index { weight_map } =
-        serde_json::from_str(&text).map_err(|e| problem(index, format!("not an index of weights: {e}")))?;
+    let text = std::fs::read_to_string(index).map_err(|e| Error::io(index, e))?;
+    let Index { weight_map } = serde_json::from_str(&text)
+        .map_err(|e| Error::bad(index, format!("not an index of weights: {e}")))?;
     let names: BTreeSet<&String> = weight_map.values().collect();
     let mut paths = Vec::new();
     for name in names {
         let mut parts = Path::new(name).components();
         let (Some(Component::Normal(_)), None) = (parts.next(), parts.next()) else {
-            return Err(problem(index, format!("names the file {name:?}, which is not beside it")));
+            return Err(Error::bad(index, format!("names the file {name:?}, which is not beside it")));
         };
         paths.push(folder.join(name));
     }
@@ -94,25 +94,24 @@ fn shards(folder: &Path, index: &Path) -> Result<Vec<PathBuf>> {
 
 fn safetensors<'a>(bytes: &'a [u8]) -> std::result::Result<Vec<(String, TensorView<'a>)>, String> {
     let file = SafeTensors::deserialize(bytes)
-        .map_err(|e| format!("not a safetensors file, or a damaged one: {e}"))?;
-    let stored = |(name, view): (&str, Entry<'a>)| {
-        let stored = TensorView::new(numbers(view.dtype()), view.shape().to_vec(), view.data());
-        stored.map(|stored| (name.to_owned(), stored)).ok_or_else(|| format!("{name} is damaged"))
+        .map_err(|e| format!("not a safetensors file, or a malformed one: {e}"))?;
+    let tensor = |(name, view): (&str, Entry<'a>)| {
+        let tensor = TensorView::new(elements(view.dtype()), view.shape().to_vec(), view.data());
+        tensor.map(|tensor| (name.to_owned(), tensor)).ok_or_else(|| format!("{name} is malformed"))
     };
-    file.iter().map(stored).collect()
+    file.iter().map(tensor).collect()
 }
 
-fn pickled(bytes: &[u8]) -> std::result::Result<Vec<(String, TensorView<'_>)>, String> {
+fn torch(bytes: &[u8]) -> std::result::Result<Vec<(String, TensorView<'_>)>, String> {
     let checkpoint = Checkpoint::open(bytes)?;
     checkpoint.tensors(&checkpoint.root)
 }
 
-fn numbers(dtype: Dtype) -> ElementType {
-    match dtype {
-        Dtype::F32 => ElementType::Plain(DType::F32),
-        Dtype::F16 => ElementType::Plain(DType::F16),
-        Dtype::BF16 => ElementType::Plain(DType::BF16),
-        Dtype::F64 => ElementType::Plain(DType::F64),
-        other => ElementType::Other(format!("{other:?}"), other.bitsize() / 8),
+/// The elements of a safetensors type. Its names are ours in capitals.
+fn elements(dtype: Dtype) -> Elements {
+    let name = format!("{dtype:?}");
+    match name.to_lowercase().parse::<ElementType>() {
+        Ok(element_type) => element_type.into(),
+        Err(_) => Elements::Other { name, bytes: dtype.bitsize() / 8 },
     }
 }

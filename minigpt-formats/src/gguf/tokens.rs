@@ -15,7 +15,7 @@ const UNUSED: i32 = 5;
 ///
 /// # Errors
 /// A vocabulary of characters: llama.cpp has no such tokenizer.
-pub fn gguf_tokens(tokenizer: &Tokenizer, vocab_size: usize) -> Result<Vec<(String, Meta)>> {
+pub fn tokenizer_metadata(tokenizer: &Tokenizer, vocab_size: usize) -> Result<Vec<(String, Meta)>> {
     let Tokenizer::Bpe(bpe) = tokenizer else {
         return Err(Error::NotExpressible(
             "the model's vocabulary is one of characters, which llama.cpp can't tokenize; train it with a BPE"
@@ -50,15 +50,15 @@ pub fn gguf_tokens(tokenizer: &Tokenizer, vocab_size: usize) -> Result<Vec<(Stri
 ///
 /// # Errors
 /// It is not GPT-2's kind of BPE, or the file contradicts itself.
-pub fn gguf_tokenizer(bytes: &[u8], path: &Path) -> Result<Option<Tokenizer>> {
+pub fn tokenizer(bytes: &[u8], path: &Path) -> Result<Option<Tokenizer>> {
     let contents = Contents::read(bytes).map_err(|message| Error::bad(path, message))?;
     let Some(kind) = contents.text("tokenizer.ggml.model") else { return Ok(None) };
-    let pieces = contents.text("tokenizer.ggml.pre").unwrap_or("gpt-2");
-    if kind != "gpt2" || pieces != "gpt-2" {
+    let pre = contents.text("tokenizer.ggml.pre").unwrap_or("gpt-2");
+    if kind != "gpt2" || pre != "gpt-2" {
         return Err(Error::bad(
             path,
             format!(
-                "its tokenizer is {kind:?} with text cut as {pieces:?}; only GPT-2's BPE is known here. Name another \
+                "its tokenizer is {kind:?} with text cut as {pre:?}; only GPT-2's BPE is known here. Name another \
                  tokenizer, or use token ids"
             ),
         ));
@@ -83,6 +83,7 @@ pub fn gguf_tokenizer(bytes: &[u8], path: &Path) -> Result<Option<Tokenizer>> {
 mod tests {
     use super::*;
     use crate::gguf;
+    use minigpt_kernels::ElementType;
     use minigpt_model::{Config, Device, Gpt};
 
     /// A file with these tokens, for a model with room for `vocab_size`.
@@ -92,15 +93,15 @@ mod tests {
         let gpt = Gpt::new(config, 1, &Device::Cpu).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.gguf");
-        gguf::save(gpt.source(), metadata, gguf::Dtype::F32, &path, &mut |_, _| {}).unwrap();
+        gguf::save(gpt.source(), metadata, ElementType::F32, &path, &mut |_, _| {}).unwrap();
         std::fs::read(path).unwrap()
     }
 
     #[test]
     fn tokens_come_back_as_they_were() {
         let gpt2 = Tokenizer::gpt2();
-        let bytes = file(gguf_tokens(&gpt2, 50_304).unwrap(), 50_304);
-        let read = gguf_tokenizer(&bytes, Path::new("x")).unwrap().unwrap();
+        let bytes = file(tokenizer_metadata(&gpt2, 50_304).unwrap(), 50_304);
+        let read = tokenizer(&bytes, Path::new("x")).unwrap().unwrap();
         assert_eq!(read.vocab_size(), 50_257);
         let text = "Hello, 世界! <|endoftext|> it's   fine\n";
         assert_eq!(read.encode(text).unwrap(), gpt2.encode(text).unwrap());
@@ -110,21 +111,21 @@ mod tests {
     #[test]
     fn tokenizers_that_are_not_ours_are_refused_and_none_is_none() {
         let with = |name: &str, value: &str| {
-            let mut metadata = gguf_tokens(&Tokenizer::gpt2(), 50_257).unwrap();
+            let mut metadata = tokenizer_metadata(&Tokenizer::gpt2(), 50_257).unwrap();
             metadata.retain(|(key, _)| key != name);
             metadata.push((name.to_owned(), Meta::Str(value.to_owned())));
-            gguf_tokenizer(&file(metadata, 50_257), Path::new("x")).unwrap_err().to_string()
+            tokenizer(&file(metadata, 50_257), Path::new("x")).unwrap_err().to_string()
         };
         assert!(with("tokenizer.ggml.model", "llama").contains("\"llama\""));
         assert!(with("tokenizer.ggml.pre", "qwen2").contains("\"qwen2\""));
         assert!(with("tokenizer.ggml.merges", "x").contains("merges is missing"));
-        assert!(gguf_tokenizer(&file(Vec::new(), 9), Path::new("x")).unwrap().is_none());
+        assert!(tokenizer(&file(Vec::new(), 9), Path::new("x")).unwrap().is_none());
         let twice = vec![
             ("tokenizer.ggml.model".to_owned(), Meta::Str("gpt2".to_owned())),
             ("tokenizer.ggml.tokens".to_owned(), Meta::Strs(vec!["a".to_owned(), "a".to_owned()])),
             ("tokenizer.ggml.merges".to_owned(), Meta::Strs(Vec::new())),
         ];
-        let error = gguf_tokenizer(&file(twice, 9), Path::new("x")).unwrap_err().to_string();
+        let error = tokenizer(&file(twice, 9), Path::new("x")).unwrap_err().to_string();
         assert!(error.contains("comes twice"), "{error}");
     }
 }

@@ -1,15 +1,15 @@
 //! A model as its files describe it: every tensor found, named and measured, none of them in memory.
 
-use super::{config_json, problem};
-use crate::error::Result;
-use crate::tensor_view::{ElementType, TensorView};
+use crate::error::{Error, Result};
+use crate::hugging_face::config_json;
+use crate::tensor_view::{Elements, TensorView};
 use candle_core::Device;
 use minigpt_files::Mapped;
-use minigpt_kernels::{MappedMatrix, SharedBytes};
+use minigpt_kernels::{ElementType, MappedMatrix, SharedBytes};
 use minigpt_model::Gpt;
 use minigpt_model::config::Config;
-use minigpt_model::parameters::{Spec, specs_with_absent};
-use minigpt_model::{Packing, Source, Tensors, Weight};
+use minigpt_model::parameters::{Spec, specs, specs_with_absent};
+use minigpt_model::{Source, Tensors, Weight};
 use rayon::prelude::*;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
@@ -21,7 +21,19 @@ use std::sync::Arc;
 /// How many tensors of one kind an error lists.
 const LISTED: usize = 1000;
 
-/// A mapped file, as a matrix sees it that is read there.
+/// The keys of a `config.json` that this decoder has no use for; they are written back, so that nothing is lost.
+pub type ExtraKeys = Map<String, Value>;
+
+/// A model in memory, and what else its files said.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The model.
+    pub gpt: Gpt,
+    /// The further keys of its `config.json`.
+    pub extra: ExtraKeys,
+}
+
+/// A mapped file whose bytes matrices share.
 struct MappedFile(Mapped);
 
 impl SharedBytes for MappedFile {
@@ -35,23 +47,23 @@ impl SharedBytes for MappedFile {
 }
 
 /// A model in files.
-pub struct StoredModel<'a> {
+pub struct MappedModel<'a> {
     config: Config,
-    extra: Map<String, Value>,
+    extra: ExtraKeys,
     /// Those that the configuration asks for, by GPT-2's names and in its layouts.
     tensors: BTreeMap<String, TensorView<'a>>,
     files: Vec<&'a Mapped>,
 }
 
-impl<'a> StoredModel<'a> {
+impl<'a> MappedModel<'a> {
     /// A model from the tensors of these files; `path` is for messages.
     ///
     /// # Errors
     /// The tensors are not those of the configuration: all that is wrong is listed.
-    pub(super) fn new(
+    pub(crate) fn new(
         path: &Path,
         config: Config,
-        extra: Map<String, Value>,
+        extra: ExtraKeys,
         tensors: Vec<(String, TensorView<'a>)>,
         files: Vec<&'a Mapped>,
     ) -> Result<Self> {
@@ -60,10 +72,10 @@ impl<'a> StoredModel<'a> {
         let specs = check(path, &config, &tensors)?;
         let wanted: BTreeMap<String, TensorView> =
             specs.into_iter().filter_map(|spec| tensors.remove_entry(&spec.name)).collect();
-        // Tensors that share numbers could claim any amount of memory.
+        // Tensors that share bytes could claim any amount of memory.
         let held: u64 = files.iter().map(|file| file.bytes().len() as u64).sum();
         if wanted.values().map(TensorView::bytes).sum::<u64>() > held {
-            return Err(problem(path, "the tensors claim more numbers than the file has"));
+            return Err(Error::bad(path, "the tensors claim more elements than the file has"));
         }
         Ok(Self { config, extra, tensors: wanted, files })
     }
@@ -73,87 +85,100 @@ impl<'a> StoredModel<'a> {
         &self.config
     }
 
-    /// How the numbers are written, the way that most bytes are written first.
-    pub fn numbers(&self) -> Vec<String> {
-        let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
-        for stored in self.tensors.values() {
-            *bytes.entry(stored.numbers.name()).or_default() += stored.bytes();
+    /// The further keys of its `config.json`.
+    pub fn extra(&self) -> &ExtraKeys {
+        &self.extra
+    }
+
+    /// The names of its element types, the one that takes the most bytes first.
+    pub fn element_types(&self) -> Vec<String> {
+        let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
+        for tensor in self.tensors.values() {
+            *bytes.entry(tensor.elements.name()).or_default() += tensor.bytes();
         }
         let mut names: Vec<_> = bytes.into_iter().collect();
         names.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
-        names.into_iter().map(|(name, _)| name).collect()
+        names.into_iter().map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// Whether some tensors are blocks of fewer bits.
-    pub fn is_packed(&self) -> bool {
-        self.tensors.values().any(|stored| matches!(stored.numbers, ElementType::Blocks(_)))
+    /// Whether some tensors are quantised.
+    pub fn is_quantized(&self) -> bool {
+        self.tensors.values().any(|tensor| tensor.elements.is_quantized())
     }
 
-    /// The model as those see it who write it into another file.
+    /// A view of the model for writers.
     pub fn source(&self) -> Source<'_> {
-        Source { config: &self.config, extra: &self.extra, tensors: self }
+        Source { config: &self.config, tensors: self }
     }
 
     /// The model in memory.
-    pub fn load(self, device: &Device) -> Result<Gpt> {
+    pub fn load(self, device: &Device) -> Result<Loaded> {
         self.load_as(device, None)
     }
 
-    /// The model, ready to run. On the CPU, matrices that a file has just as they are used are read there at first; if so
-    /// asked, all are packed into fewer bits instead.
-    pub fn load_as(self, device: &Device, packing: Option<Packing>) -> Result<Gpt> {
-        let packing = packing.filter(|_| device.is_cpu());
-        let weight = |(name, stored): (&String, &TensorView)| {
-            let weight = match packing {
-                Some(packing) => self.copied(stored, device)?.packed_as(name, packing)?,
-                None => match self.lent(stored).filter(|_| device.is_cpu()) {
-                    Some(lent) => Weight::Mapped(lent),
-                    None => self.copied(stored, device)?,
+    /// The model, ready to run. On the CPU, f32 matrices in GPT-2's layout are at first read where they are mapped; if an
+    /// element type is given, all matrices are quantised to it instead.
+    pub fn load_as(self, device: &Device, element_type: Option<ElementType>) -> Result<Loaded> {
+        let element_type = element_type.filter(|_| device.is_cpu());
+        let specs = specs(&self.config);
+        let weight = |spec: &Spec| {
+            let Some(tensor) = self.tensors.get(&spec.name) else { return Ok(None) };
+            let weight = match element_type {
+                Some(element_type) => self.copied(tensor, device)?.quantized(spec, element_type)?,
+                None => match self.mapped(tensor).filter(|_| device.is_cpu()) {
+                    Some(matrix) => Weight::Mapped(matrix),
+                    None => self.copied(tensor, device)?,
                 },
             };
-            Ok((name.clone(), weight))
+            Ok(Some((spec.name.clone(), weight)))
         };
         // Several at once: what takes time is the system, which finds memory for them.
-        let weights = self.tensors.par_iter().map(weight).collect::<Result<HashMap<_, _>>>()?;
-        Ok(Gpt::from_tensors(self.config, weights)?.with_extra(self.extra))
+        let weights = specs.par_iter().filter_map(|spec| weight(spec).transpose());
+        let weights = weights.collect::<Result<HashMap<_, _>>>()?;
+        Ok(Loaded { gpt: Gpt::from_tensors(self.config, weights)?, extra: self.extra })
     }
 
-    /// A matrix that can stay where it is.
-    fn lent(&self, stored: &TensorView) -> Option<MappedMatrix> {
-        let (bytes, shape) = (stored.floats_in_rows()?, (stored.shape[0], stored.shape[1]));
+    /// A matrix that can stay in its file.
+    fn mapped(&self, tensor: &TensorView) -> Option<MappedMatrix> {
+        let (bytes, shape) = (tensor.floats_in_rows()?, (tensor.shape[0], tensor.shape[1]));
         let (file, range) = self.files.iter().find_map(|file| Some((file, file.range_of(bytes)?)))?;
         MappedMatrix::new(Arc::new(MappedFile((*file).clone())), range, shape)
     }
 
     /// A tensor in memory; that of the file is let go.
-    fn copied(&self, stored: &TensorView, device: &Device) -> candle_core::Result<Weight> {
-        let weight = stored.weight(device)?;
+    fn copied(&self, tensor: &TensorView, device: &Device) -> candle_core::Result<Weight> {
+        let weight = tensor.weight(device)?;
         for file in &self.files {
-            file.range_of(stored.data()).inspect(|range| file.release(range.clone()));
+            file.range_of(tensor.data()).inspect(|range| file.release(range.clone()));
         }
         Ok(weight)
     }
 }
 
-impl Tensors for StoredModel<'_> {
+impl Tensors for MappedModel<'_> {
     fn weight(&self, name: &str) -> candle_core::Result<Option<Weight>> {
-        self.tensors.get(name).map(|stored| self.copied(stored, &Device::Cpu)).transpose()
+        self.tensors.get(name).map(|tensor| self.copied(tensor, &Device::Cpu)).transpose()
     }
+}
+
+/// GPT-2's name of a tensor, without what transformers puts before it.
+pub(crate) fn our_name(name: &str) -> &str {
+    name.strip_prefix("transformer.").unwrap_or(name)
 }
 
 /// The file's tensors under our names: without `transformer.`, and without the buffers that old files carry.
 fn by_our_names<'a>(
     path: &Path,
-    stored: Vec<(String, TensorView<'a>)>,
+    named: Vec<(String, TensorView<'a>)>,
 ) -> Result<BTreeMap<String, TensorView<'a>>> {
     let mut tensors = BTreeMap::new();
-    for (name, stored) in stored {
-        let ours = name.strip_prefix("transformer.").unwrap_or(&name);
+    for (name, tensor) in named {
+        let ours = our_name(&name);
         if ours.ends_with(".attn.bias") || ours.ends_with(".attn.masked_bias") {
             continue;
         }
-        if tensors.insert(ours.to_owned(), stored).is_some() {
-            return Err(problem(path, format!("holds {ours} twice")));
+        if tensors.insert(ours.to_owned(), tensor).is_some() {
+            return Err(Error::bad(path, format!("holds {ours} twice")));
         }
     }
     Ok(tensors)
@@ -169,22 +194,22 @@ fn check(path: &Path, config: &Config, tensors: &BTreeMap<String, TensorView>) -
             missing.push(format!("{} {:?}", spec.name, spec.shape));
         }
     }
-    for (name, stored) in tensors {
+    for (name, tensor) in tensors {
         match known.remove(name.as_str()) {
-            Some(spec) if spec.shape != stored.shape => {
-                wrong.push(format!("{name} is {:?}, not {:?}", stored.shape, spec.shape));
+            Some(spec) if spec.shape != tensor.shape => {
+                wrong.push(format!("{name} is {:?}, not {:?}", tensor.shape, spec.shape));
             }
             Some(spec) if spec.absent.is_some() && !config_json::is_gpt2(config) => {
                 unexpected.push(format!("{name} ({} is off)", spec.absent.unwrap_or_default()));
             }
             Some(_) => {
-                if let ElementType::Other(other, _) = &stored.numbers {
+                if let Elements::Other { name: other, .. } = &tensor.elements {
                     wrong.push(format!("{name} is of type {other}, not f32, f16 or bf16"));
                 }
             }
             // A tied head is the token embedding; files that carry it twice are common.
             None if name == "lm_head.weight" => {}
-            None => unexpected.push(format!("{name} {:?}", stored.shape)),
+            None => unexpected.push(format!("{name} {:?}", tensor.shape)),
         }
     }
     let mut message = String::new();
@@ -194,7 +219,7 @@ fn check(path: &Path, config: &Config, tensors: &BTreeMap<String, TensorView>) -
     if message.is_empty() {
         Ok(specs.into_iter().filter(|spec| spec.absent.is_none()).collect())
     } else {
-        Err(problem(path, format!("the weights do not fit config.json{message}")))
+        Err(Error::bad(path, format!("the weights do not fit config.json{message}")))
     }
 }
 
@@ -210,17 +235,15 @@ fn list(message: &mut String, kind: &str, names: &[String]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use candle_core::DType;
-    use minigpt_model::parameters::specs;
 
     #[test]
-    fn tensors_that_share_numbers_can_not_claim_more_than_there_is() {
+    fn tensors_that_share_bytes_can_not_claim_more_than_there_is() {
         let config =
             Config { n_layer: 40, n_head: 1, n_embd: 8, vocab_size: 9, block_size: 4, ..Config::default() };
         let numbers = vec![0; 4 * 8 * 8 * 4];
         let share = |spec: Spec| {
             let bytes = &numbers[..4 * spec.count() as usize];
-            (spec.name, TensorView::new(ElementType::Plain(DType::F32), spec.shape, bytes).unwrap())
+            (spec.name, TensorView::new(ElementType::F32, spec.shape, bytes).unwrap())
         };
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
@@ -228,10 +251,11 @@ mod tests {
             std::fs::write(&path, vec![0; bytes]).unwrap();
             let (tensors, file) =
                 (specs(&config).into_iter().map(share).collect(), Mapped::open(&path).unwrap());
-            let model = StoredModel::new(Path::new("x"), config.clone(), Map::new(), tensors, vec![&file]);
+            let model =
+                MappedModel::new(Path::new("x"), config.clone(), ExtraKeys::new(), tensors, vec![&file]);
             model.err().map(|e| e.to_string())
         };
-        assert!(error(numbers.len()).unwrap().contains("more numbers than the file has"));
+        assert!(error(numbers.len()).unwrap().contains("more elements than the file has"));
         assert_eq!(error(1 << 20), None);
     }
 }

@@ -1,12 +1,10 @@
 //! nanoGPT's `ckpt.pt`: its names and layouts, and what its `model_args` say.
 
-use crate::pickle::{Checkpoint, Value};
+use crate::layout::LinearWeights;
+use crate::mapped_model::our_name;
 use crate::tensor_view::TensorView;
+use crate::torch::{Checkpoint, Value};
 use minigpt_model::config::{Activation, Config};
-
-/// What nanoGPT keeps (out, in) and GPT-2's files (in, out).
-pub const TURNED: [&str; 4] =
-    ["attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight"];
 
 /// The model of a checkpoint.
 pub fn read(bytes: &[u8]) -> Result<(Config, Vec<(String, TensorView<'_>)>), String> {
@@ -16,12 +14,12 @@ pub fn read(bytes: &[u8]) -> Result<(Config, Vec<(String, TensorView<'_>)>), Str
         return Err("not a checkpoint of nanoGPT: it has no \"model\" and \"model_args\"".to_owned());
     };
     let config = config(arguments)?;
-    let tensors = checkpoint.tensors(model)?.into_iter();
-    let tensors = tensors.map(|(name, tensor)| {
+    let linear = LinearWeights::of(&config);
+    let tensors = checkpoint.tensors(model)?.into_iter().map(|(name, tensor)| {
         // A compiled model puts this before every name.
-        let name = name.strip_prefix("_orig_mod.").unwrap_or(&name).to_owned();
-        let turned = tensor.shape.len() == 2 && TURNED.iter().any(|end| name.ends_with(end));
-        (name, if turned { tensor.transposed() } else { tensor })
+        let name = our_name(name.strip_prefix("_orig_mod.").unwrap_or(&name)).to_owned();
+        let tensor = linear.from_out_in(&name, tensor);
+        (name, tensor)
     });
     Ok((config, tensors.collect()))
 }
@@ -46,5 +44,7 @@ fn config(arguments: &Value) -> Result<Config, String> {
         activation_function: Activation::Gelu,
         ..Config::default()
     };
-    Ok(config.with_bias(bias).with_dropout(dropout))
+    let config = config.with_bias(bias).with_dropout(dropout);
+    config.validate().map_err(|e| e.to_string())?;
+    Ok(config)
 }

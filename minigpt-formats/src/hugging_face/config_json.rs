@@ -1,12 +1,15 @@
 //! `config.json`: Hugging Face's names for a configuration, and MiniGPT's further keys for what GPT-2 can't express.
 
+use crate::error::Error;
+use crate::mapped_model::ExtraKeys;
 use crate::tensor_view::TensorView;
-use candle_core::DType;
+use minigpt_kernels::ElementType;
 use minigpt_model::config::{Activation, Config, NormPosition, PositionEmbedding};
 use minigpt_model::parameters::specs_with_absent;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// The end-of-text token that transformers assumes where a configuration names none.
 const GPT2_END: u64 = 50_256;
@@ -19,8 +22,19 @@ pub fn is_gpt2(config: &Config) -> bool {
         && !config.lm_head_bias
 }
 
+/// Reads a `config.json`: the configuration, and the keys that it does not know.
+pub fn open(path: &Path) -> crate::Result<(Config, ExtraKeys)> {
+    const LIMIT: u64 = 16 << 20;
+    let size = std::fs::metadata(path).map_err(|e| Error::io(path, e))?.len();
+    if size > LIMIT {
+        return Err(Error::bad(path, format!("{size} bytes are too many for a configuration")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+    read(&text).map_err(|message| Error::bad(path, message))
+}
+
 /// Parses `config.json`: the configuration, and the keys that it does not know, to be written back.
-pub fn read(text: &str) -> Result<(Config, Map<String, Value>), String> {
+pub fn read(text: &str) -> Result<(Config, ExtraKeys), String> {
     let mut keys: Map<String, Value> =
         serde_json::from_str(text).map_err(|e| format!("not a JSON object: {e}"))?;
     refuse_other_models(&keys)?;
@@ -114,13 +128,13 @@ fn short(value: &Value) -> String {
 /// bias is not zero (somebody trained it with another tool), the model has it after all.
 pub fn with_biases_in_use(
     mut config: Config,
-    extra: &Map<String, Value>,
+    extra: &ExtraKeys,
     tensors: &BTreeMap<String, TensorView>,
 ) -> Config {
     if extra.get("model_type").and_then(Value::as_str) == Some("minigpt") {
         return config;
     }
-    let in_use = |name: &str| tensors.get(name).is_some_and(|stored| !stored.is_zero());
+    let in_use = |name: &str| tensors.get(name).is_some_and(|tensor| !tensor.is_zero());
     let absent = specs_with_absent(&config);
     for switch in absent.iter().filter(|spec| in_use(&spec.name)).filter_map(|spec| spec.absent) {
         match switch {
@@ -134,10 +148,10 @@ pub fn with_biases_in_use(
 }
 
 /// The `config.json` of a model whose weights are of a type, with the unknown keys of the file that it came from.
-pub fn write(config: &Config, extra: &Map<String, Value>, dtype: DType) -> Value {
-    let dtype = match dtype {
-        DType::F16 => "float16",
-        DType::BF16 => "bfloat16",
+pub fn write(config: &Config, extra: &ExtraKeys, element_type: ElementType) -> Value {
+    let dtype = match element_type {
+        ElementType::F16 => "float16",
+        ElementType::Bf16 => "bfloat16",
         _ => "float32",
     };
     let gpt2 = is_gpt2(config);
@@ -213,7 +227,7 @@ mod tests {
     fn every_preset_survives_the_file() {
         for (name, _) in minigpt_model::PRESETS {
             let config = Config::preset(name).unwrap();
-            let text = write(&config, &Map::new(), DType::F32).to_string();
+            let text = write(&config, &Map::new(), ElementType::F32).to_string();
             let (read, _) = read(&text).unwrap();
             assert_eq!(read, config, "{name}");
         }
@@ -222,7 +236,7 @@ mod tests {
     #[test]
     fn only_what_gpt2_cannot_express_is_called_minigpt() {
         let kind =
-            |name| write(&Config::preset(name).unwrap(), &Map::new(), DType::F32)["model_type"].clone();
+            |name| write(&Config::preset(name).unwrap(), &Map::new(), ElementType::F32)["model_type"].clone();
         assert_eq!([kind("gpt2"), kind("shakespeare-char"), kind("qa")], ["gpt2", "gpt2", "gpt2"]);
         assert_eq!(kind("textbook"), "minigpt");
     }
@@ -231,7 +245,7 @@ mod tests {
     fn unknown_keys_are_kept_and_written_back() {
         let (config, extra) =
             read(r#"{"n_layer": 2, "task_specific_params": {"a": 1}, "eos_token_id": 7}"#).unwrap();
-        let written = write(&config, &extra, DType::F16);
+        let written = write(&config, &extra, ElementType::F16);
         assert_eq!(written["dtype"], "float16");
         assert_eq!(written["task_specific_params"]["a"], 1);
         assert_eq!(written["eos_token_id"], 7);

@@ -1,7 +1,7 @@
-//! Model folders: what is written is read again, and what is damaged or hostile is refused in words.
+//! Model folders: what is written is read again, and what is malformed or hostile is refused in words.
 
 use candle_core::{Device, Tensor};
-use minigpt_formats::folder;
+use minigpt_formats::hugging_face;
 use minigpt_model::{Config, Gpt, PRESETS};
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
@@ -21,10 +21,10 @@ fn logits(gpt: &Gpt) -> Vec<Vec<f32>> {
 }
 
 fn load(folder: &Path) -> Result<Gpt, String> {
-    folder::load(folder, &Device::Cpu).map_err(|e| e.to_string())
+    minigpt_formats::load(folder, &Device::Cpu).map(|loaded| loaded.gpt).map_err(|e| e.to_string())
 }
 
-/// Tensors of a file as bytes, to be bent and written again.
+/// Tensors of a file as bytes, to be mutated and written again.
 type Raw = BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
 
 fn read_raw(folder: &Path) -> Raw {
@@ -43,12 +43,12 @@ fn write_raw(folder: &Path, raw: &Raw) {
     safetensors::serialize_to_file(views, None, &folder.join("model.safetensors")).unwrap();
 }
 
-/// A saved model whose tensors were changed by `bend`.
-fn bent(preset: &str, bend: impl FnOnce(&mut Raw)) -> Result<Gpt, String> {
+/// A saved model whose tensors were changed by `mutate`.
+fn mutated(preset: &str, mutate: impl FnOnce(&mut Raw)) -> Result<Gpt, String> {
     let folder = tempfile::tempdir().unwrap();
-    folder::save(&small(preset), folder.path()).unwrap();
+    hugging_face::save(&small(preset), folder.path()).unwrap();
     let mut raw = read_raw(folder.path());
-    bend(&mut raw);
+    mutate(&mut raw);
     write_raw(folder.path(), &raw);
     load(folder.path())
 }
@@ -57,7 +57,7 @@ fn bent(preset: &str, bend: impl FnOnce(&mut Raw)) -> Result<Gpt, String> {
 fn every_preset_is_the_same_model_after_saving_and_loading() {
     for (preset, _) in PRESETS {
         let (gpt, folder) = (small(preset), tempfile::tempdir().unwrap());
-        folder::save(&gpt, folder.path()).unwrap();
+        hugging_face::save(&gpt, folder.path()).unwrap();
         let again = load(folder.path()).unwrap();
         assert_eq!(again.config(), gpt.config(), "{preset}");
         assert_eq!(logits(&again), logits(&gpt), "{preset}");
@@ -71,7 +71,7 @@ fn every_preset_is_the_same_model_after_saving_and_loading() {
 fn gpt2_folders_carry_every_bias_and_others_only_their_own() {
     let biases = |preset| {
         let folder = tempfile::tempdir().unwrap();
-        folder::save(&small(preset), folder.path()).unwrap();
+        hugging_face::save(&small(preset), folder.path()).unwrap();
         read_raw(folder.path()).keys().filter(|name| name.ends_with("bias")).count()
     };
     assert_eq!(biases("shakespeare-char"), 2 * 6 + 1);
@@ -80,7 +80,7 @@ fn gpt2_folders_carry_every_bias_and_others_only_their_own() {
         ..small("gpt2").config().clone()
     };
     let folder = tempfile::tempdir().unwrap();
-    folder::save(&Gpt::new(rope.with_bias(false), 1, &Device::Cpu).unwrap(), folder.path()).unwrap();
+    hugging_face::save(&Gpt::new(rope.with_bias(false), 1, &Device::Cpu).unwrap(), folder.path()).unwrap();
     assert!(read_raw(folder.path()).keys().all(|name| !name.ends_with("bias")));
 }
 
@@ -90,14 +90,14 @@ fn a_bias_that_another_tool_has_trained_is_used() {
         let (_, _, data) = raw.get_mut("h.0.mlp.c_fc.bias").unwrap();
         data.chunks_mut(4).for_each(|x| x.copy_from_slice(&1f32.to_le_bytes()));
     };
-    let gpt = bent("shakespeare-char", ones).unwrap();
+    let gpt = mutated("shakespeare-char", ones).unwrap();
     assert!(gpt.config().mlp_bias && !gpt.config().qkv_bias);
     assert_ne!(logits(&gpt), logits(&small("shakespeare-char")));
 }
 
 #[test]
 fn prefixes_buffers_and_a_repeated_tied_head_are_accepted() {
-    let gpt = bent("gpt2", |raw| {
+    let gpt = mutated("gpt2", |raw| {
         let wte = raw["wte.weight"].clone();
         *raw = std::mem::take(raw).into_iter().map(|(name, t)| (format!("transformer.{name}"), t)).collect();
         raw.insert("lm_head.weight".to_owned(), wte);
@@ -112,7 +112,7 @@ fn half_precision_weights_are_read_as_f32() {
     for (dtype, kind, tolerance) in
         [(Dtype::F16, candle_core::DType::F16, 1e-3), (Dtype::BF16, candle_core::DType::BF16, 1e-2)]
     {
-        let gpt = bent("qa", |raw| {
+        let gpt = mutated("qa", |raw| {
             for (half, shape, data) in raw.values_mut() {
                 let floats: Vec<f32> =
                     data.chunks(4).map(|x| f32::from_le_bytes(x.try_into().unwrap())).collect();
@@ -131,7 +131,7 @@ fn half_precision_weights_are_read_as_f32() {
 
 #[test]
 fn all_misfits_are_listed_at_once() {
-    let error = bent("gpt2", |raw| {
+    let error = mutated("gpt2", |raw| {
         raw.remove("wpe.weight");
         raw.remove("h.1.ln_2.bias");
         let moved = raw.remove("ln_f.weight").unwrap();
@@ -157,7 +157,7 @@ fn all_misfits_are_listed_at_once() {
 /// A saved model with a changed `config.json`.
 fn with_config(key: &str, value: Value) -> Result<Gpt, String> {
     let folder = tempfile::tempdir().unwrap();
-    folder::save(&small("gpt2"), folder.path()).unwrap();
+    hugging_face::save(&small("gpt2"), folder.path()).unwrap();
     let path = folder.path().join("config.json");
     let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     config[key] = value;
@@ -175,9 +175,9 @@ fn a_configuration_that_claims_too_much_is_refused_before_memory_is_asked_for() 
 }
 
 #[test]
-fn damaged_files_are_errors_at_every_length() {
+fn malformed_files_are_errors_at_every_length() {
     let folder = tempfile::tempdir().unwrap();
-    folder::save(&small("gpt2"), folder.path()).unwrap();
+    hugging_face::save(&small("gpt2"), folder.path()).unwrap();
     let path = folder.path().join("model.safetensors");
     let whole = std::fs::read(&path).unwrap();
     for length in [0, 1, 7, 8, 9, 100, whole.len() / 2, whole.len() - 1] {
@@ -192,7 +192,7 @@ fn damaged_files_are_errors_at_every_length() {
 #[test]
 fn hostile_headers_are_errors() {
     let folder = tempfile::tempdir().unwrap();
-    folder::save(&small("gpt2"), folder.path()).unwrap();
+    hugging_face::save(&small("gpt2"), folder.path()).unwrap();
     let write = |length: u64, header: &str| {
         let bytes = [&length.to_le_bytes()[..], header.as_bytes()].concat();
         std::fs::write(folder.path().join("model.safetensors"), bytes).unwrap();

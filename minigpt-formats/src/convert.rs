@@ -1,0 +1,249 @@
+//! Conversions: a model of any format becomes what another tool reads. Files are written beside their place, checked, and
+//! put in place only then.
+
+use crate::Progress;
+use crate::chat_template::ChatTemplate;
+use crate::check::check_written;
+use crate::error::{Error, Result};
+use crate::hugging_face::{self, SaveOptions};
+use crate::mapped_model::MappedModel;
+use crate::on_disk::{FileFormat, OnDisk};
+use crate::{gguf, nanogpt};
+use minigpt_files::{NewFolder, OutputFolder, move_file};
+use minigpt_kernels::ElementType;
+use minigpt_model::Activation;
+use minigpt_tokenizer::Tokenizer;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// For whom a model is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// A folder for Hugging Face transformers, and for us.
+    HuggingFace {
+        /// The most bytes of weights in one file; all in one without it.
+        shard: Option<u64>,
+    },
+    /// A `ckpt.pt` for nanoGPT, and beside it a `meta.pkl` where the vocabulary is one of characters.
+    NanoGpt,
+    /// A file for llama.cpp.
+    Gguf,
+}
+
+/// What to write, where and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Conversion<'a> {
+    /// For whom.
+    pub target: Target,
+    /// The folder or the file to write.
+    pub out: &'a Path,
+    /// The element type of the weights; without it f32, but quantised weights stay as they are where they can.
+    pub element_type: Option<ElementType>,
+    /// Whether what is in the way may be replaced.
+    pub replace: bool,
+    /// Whether to check that the written model computes the same.
+    pub check: bool,
+}
+
+/// What a conversion wrote.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Converted {
+    /// The element types of the weights, most bytes first.
+    pub element_types: Vec<String>,
+    /// The largest difference of a logit between the original and what was written, where it was checked.
+    pub largest_difference: Option<f32>,
+    /// What a person should know about it.
+    pub notes: Vec<String>,
+}
+
+/// The folder under nanoGPT's `data/` where its `sample.py` looks for the characters.
+const DATASET: &str = "minigpt";
+
+/// Writes a model with its tokenizer for another tool. All of it appears at `conversion.out`, or nothing does.
+///
+/// # Errors
+/// The target can't express the model; something is in the way; what was written does not compute the same.
+pub fn convert(
+    files: &OnDisk,
+    model: &MappedModel,
+    tokenizer: Option<&Tokenizer>,
+    conversion: Conversion,
+    progress: Progress,
+) -> Result<Converted> {
+    let job = Job { files, model, tokenizer, conversion };
+    match conversion.target {
+        Target::HuggingFace { shard } => job.to_hugging_face(shard, progress),
+        Target::NanoGpt => job.to_nanogpt(progress),
+        Target::Gguf => job.to_gguf(progress),
+    }
+}
+
+struct Job<'a> {
+    files: &'a OnDisk,
+    model: &'a MappedModel<'a>,
+    tokenizer: Option<&'a Tokenizer>,
+    conversion: Conversion<'a>,
+}
+
+impl Job<'_> {
+    fn to_hugging_face(&self, shard: Option<u64>, progress: Progress) -> Result<Converted> {
+        let Conversion { out, replace, element_type, .. } = self.conversion;
+        let options = SaveOptions { element_type: element_type.unwrap_or(ElementType::F32), shard };
+        options.check()?;
+        let folder = OutputFolder::create(out, replace, hugging_face::FILES)?;
+        let element_types = match element_type {
+            None if self.model.is_quantized() => {
+                self.copy_gguf(folder.path())?;
+                self.model.element_types()
+            }
+            _ => {
+                let (source, extra) = (self.model.source(), self.model.extra());
+                hugging_face::save_as(source, extra, folder.path(), options, progress)?;
+                vec![options.element_type.to_string()]
+            }
+        };
+        if let Some(tokenizer) = self.tokenizer {
+            tokenizer.save(folder.path())?;
+        }
+        if let Some(template) = ChatTemplate::of(self.files)? {
+            template.save(folder.path())?;
+        }
+        let exact = options.element_type == ElementType::F32;
+        let largest_difference = self.check(folder.path(), exact)?;
+        folder.finish()?;
+        Ok(Converted { element_types, largest_difference, notes: Vec::new() })
+    }
+
+    /// A folder whose weights are the quantised file as it is.
+    fn copy_gguf(&self, folder: &Path) -> Result<()> {
+        let path = &self.files.path;
+        let from =
+            if self.files.format() == FileFormat::Gguf { path.clone() } else { path.join("model.gguf") };
+        fs::copy(&from, folder.join("model.gguf")).map_err(|e| Error::io(&from, e))?;
+        hugging_face::save_config(self.model.config(), self.model.extra(), folder, ElementType::F32)
+    }
+
+    fn to_nanogpt(&self, progress: Progress) -> Result<Converted> {
+        let out = self.conversion.out;
+        if self.conversion.element_type.is_some_and(|element_type| element_type != ElementType::F32) {
+            return Err(Error::NotExpressible("nanoGPT's checkpoints are f32".to_owned()));
+        }
+        if let Some(reason) = nanogpt::refusal(self.model.config()) {
+            return Err(Error::bad(&self.files.path, reason));
+        }
+        let characters = match self.tokenizer {
+            Some(Tokenizer::Char(characters)) => Some(characters),
+            _ => None,
+        };
+        let mut staged = Staged::new(self.conversion)?;
+        let mut notes = Vec::new();
+        if let Some(characters) = characters {
+            let meta = out.with_file_name("meta.pkl");
+            notes.push(format!("put {} into nanoGPT's data/{DATASET}/", meta.display()));
+            let path = staged.file(meta)?;
+            minigpt_files::write_file(&path, &nanogpt::meta_pkl(characters.tokens()))?;
+        }
+        // The last one to be put in place: where a checkpoint is, its vocabulary is too.
+        let checkpoint = staged.file(out.to_owned())?;
+        nanogpt::save(self.model.source(), characters.map(|_| DATASET), &checkpoint, progress)?;
+        let exact = self.model.config().activation_function == Activation::Gelu;
+        if self.model.config().activation_function == Activation::GeluNew {
+            let note = "nanoGPT computes the exact GELU; this model was trained with its tanh formula";
+            notes.push(note.to_owned());
+        }
+        let largest_difference = self.check(&checkpoint, exact)?;
+        staged.put_in_place()?;
+        Ok(Converted { element_types: vec![ElementType::F32.to_string()], largest_difference, notes })
+    }
+
+    fn to_gguf(&self, progress: Progress) -> Result<Converted> {
+        let config = self.model.config();
+        let element_type = self.conversion.element_type.unwrap_or(ElementType::F32);
+        gguf::check_element_type(element_type)?;
+        if let Some(reason) = gguf::refusal(config) {
+            return Err(Error::bad(&self.files.path, reason));
+        }
+        let missing = || Error::bad(&self.files.path, "holds no tokenizer (tokenizer.json)");
+        let tokenizer = self.tokenizer.ok_or_else(missing)?;
+        let mut metadata = gguf::tokenizer_metadata(tokenizer, config.vocab_size)?;
+        if let Some(template) = ChatTemplate::of(self.files)? {
+            metadata.push(("tokenizer.chat_template".to_owned(), gguf::Meta::Str(template.source)));
+        }
+        let mut staged = Staged::new(self.conversion)?;
+        let path = staged.file(self.conversion.out.to_owned())?;
+        gguf::save(self.model.source(), metadata, element_type, &path, progress)?;
+        let approximation = gguf::approximation(config);
+        let exact = element_type == ElementType::F32 && approximation.is_none();
+        let largest_difference = self.check(&path, exact)?;
+        let element_types = OnDisk::open(&path)?.model()?.element_types();
+        staged.put_in_place()?;
+        let notes = approximation.map(str::to_owned).into_iter().collect();
+        Ok(Converted { element_types, largest_difference, notes })
+    }
+
+    fn check(&self, written: &Path, exact: bool) -> Result<Option<f32>> {
+        if !self.conversion.check {
+            return Ok(None);
+        }
+        let written = OnDisk::open(written)?;
+        let checked = check_written(self.model.source(), written.model()?.source(), exact);
+        checked.map(Some)
+    }
+}
+
+/// Files that are written out of sight, and put in their places when all of them are whole. Dropped before that, nothing
+/// has happened.
+struct Staged {
+    folder: NewFolder,
+    replace: bool,
+    /// Where each file is, and where it belongs.
+    files: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Staged {
+    fn new(conversion: Conversion) -> Result<Self> {
+        in_the_way(conversion.out, conversion.replace)?;
+        Ok(Self {
+            folder: NewFolder::create(conversion.out)?,
+            replace: conversion.replace,
+            files: Vec::new(),
+        })
+    }
+
+    /// Where to write the file that belongs at `target`.
+    fn file(&mut self, target: PathBuf) -> Result<PathBuf> {
+        in_the_way(&target, self.replace)?;
+        let staged = self.folder.path().join(target.file_name().unwrap_or_default());
+        self.files.push((staged.clone(), target));
+        Ok(staged)
+    }
+
+    fn put_in_place(self) -> Result<()> {
+        for (_, target) in &self.files {
+            in_the_way(target, self.replace)?;
+        }
+        let mut new = Vec::new();
+        for (staged, target) in &self.files {
+            let is_new = !target.exists();
+            if let Err(error) = move_file(staged, target) {
+                // All or nothing, as far as nothing was replaced; the first error is the one that matters.
+                for path in new {
+                    let _ = fs::remove_file(path);
+                }
+                return Err(error.into());
+            }
+            new.extend(is_new.then_some(target));
+        }
+        Ok(())
+    }
+}
+
+fn in_the_way(path: &Path, replace: bool) -> Result<()> {
+    if path.is_dir() {
+        return Err(Error::bad(path, "is a folder; name a file"));
+    }
+    match path.exists() && !replace {
+        true => Err(minigpt_files::Error::Exists { path: path.to_owned() }.into()),
+        false => Ok(()),
+    }
+}

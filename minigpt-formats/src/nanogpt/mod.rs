@@ -1,0 +1,9 @@
+//! nanoGPT: its checkpoint `ckpt.pt`, and `meta.pkl`, a vocabulary of characters.
+
+mod meta;
+mod read;
+mod write;
+
+pub use meta::{meta_pkl, read_meta};
+pub(crate) use read::read;
+pub use write::{refusal, save};
