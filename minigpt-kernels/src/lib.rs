@@ -64,7 +64,7 @@ mod testing;
 mod tiles;
 
 pub use activation::{Activation, activation, activation_composed};
-pub use attention::{Visible, attention, attention_composed, self_attention, split_heads};
+pub use attention::{AttentionMask, attention, attention_composed, self_attention, split_heads};
 pub use cross_entropy::{IGNORE, cross_entropy, cross_entropy_composed, log_sum_exp};
 pub use dropout::{Dropout, dropout, dropout_composed, place};
 pub use embedding::{embedding, embedding_composed};

@@ -7,7 +7,7 @@ use crate::embedding::Rotations;
 use crate::linear::Linear;
 use crate::weights::Tensors;
 use candle_core::{Result, Tensor};
-use minigpt_kernels::{self as ops, Dropout, Visible};
+use minigpt_kernels::{self as ops, AttentionMask, Dropout};
 
 /// The decoder's self-attention: each token looks at itself and at those before it.
 #[derive(Debug, Clone)]
@@ -149,8 +149,9 @@ impl MultiHeadAttention {
 }
 
 impl Attend<'_> {
-    fn visible(&self, batch: usize) -> Result<Visible> {
-        let mut visible = if self.causal { Visible::causal(&vec![0; batch]) } else { Visible::all() };
+    fn visible(&self, batch: usize) -> Result<AttentionMask> {
+        let mut visible =
+            if self.causal { AttentionMask::causal(&vec![0; batch]) } else { AttentionMask::all() };
         if let Some(mask) = self.mask {
             visible = visible.and(mask)?;
         }

@@ -8,7 +8,7 @@ use crate::mlp::Mlp;
 use crate::trace::Trace;
 use crate::weights::Tensors;
 use candle_core::{Result, Tensor};
-use minigpt_kernels::{self as ops, Dropout, Visible};
+use minigpt_kernels::{self as ops, AttentionMask, Dropout};
 
 /// What a forward pass carries from layer to layer beside the residual stream.
 pub(crate) struct Context<'a> {
@@ -16,7 +16,7 @@ pub(crate) struct Context<'a> {
     pub first: Vec<usize>,
     /// How many tokens of each row are real; the rest is padding.
     pub lengths: Vec<usize>,
-    pub visible: Visible,
+    pub visible: AttentionMask,
     pub cache: Option<&'a Cache>,
     pub trace: Option<&'a mut Trace>,
     /// The key of this pass's dropout; none outside of training.
@@ -44,12 +44,12 @@ impl Context<'_> {
     }
 
     /// What those may see that leave a layer.
-    pub fn visible(&self, layer: usize) -> Visible {
+    pub fn visible(&self, layer: usize) -> AttentionMask {
         if self.last_only != Some(layer) {
             return self.visible.clone();
         }
         let last = |(first, n): (&usize, &usize)| first + n.saturating_sub(1);
-        Visible::causal(&self.first.iter().zip(&self.lengths).map(last).collect::<Vec<_>>())
+        AttentionMask::causal(&self.first.iter().zip(&self.lengths).map(last).collect::<Vec<_>>())
     }
 
     /// Dropout for place 0 (attention weights), 1 (attention's output) or 2 (the MLP's output) of a layer.

@@ -13,7 +13,7 @@ use crate::parameters::specs;
 use crate::trace::Trace;
 use crate::weights::{Packing, Source, Tensors, Weight, Weights};
 use candle_core::{DType, Device, Tensor};
-use minigpt_kernels::{self as ops, IGNORE, Visible, WeightLayout};
+use minigpt_kernels::{self as ops, AttentionMask, IGNORE, WeightLayout};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -233,7 +233,7 @@ impl Gpt {
             let block_size = self.config.block_size;
             return Err(Error::Ids(format!("{t} tokens do not fit a context of {block_size}")));
         }
-        let mut visible = Visible::causal(&vec![0; b]);
+        let mut visible = AttentionMask::causal(&vec![0; b]);
         if let Some(padding) = pass.key_padding {
             visible = visible.and(&padding.reshape((b, 1, 1, t))?)?;
         }
@@ -264,7 +264,7 @@ impl Gpt {
         );
         cache.check_room(lengths)?;
         let first = cache.lengths().to_vec();
-        let visible = Visible::causal(&first);
+        let visible = AttentionMask::causal(&first);
         let context = Context {
             first,
             lengths: lengths.to_vec(),

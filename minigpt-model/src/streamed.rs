@@ -8,7 +8,7 @@ use crate::gpt::Head;
 use crate::linear::Norm;
 use crate::weights::Source;
 use candle_core::{Device, Tensor};
-use minigpt_kernels::Visible;
+use minigpt_kernels::AttentionMask;
 
 impl Source<'_> {
     /// Logits of every position of one text.
@@ -22,7 +22,7 @@ impl Source<'_> {
         let mut context = Context {
             first: vec![0],
             lengths: vec![t],
-            visible: Visible::causal(&[0]),
+            visible: AttentionMask::causal(&[0]),
             cache: None,
             trace: None,
             key: None,
