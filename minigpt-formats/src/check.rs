@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use candle_core::Tensor;
-use minigpt_model::Source;
+use minigpt_model::ModelView;
 use minigpt_model::parameters::specs;
 
 /// How far the logits of two models are apart. All of them are finite.
@@ -19,13 +19,13 @@ pub struct LogitsComparison {
 /// # Errors
 /// The models have different shapes; or a logit of either is not finite, which the error blames on the first tensor that
 /// has such values.
-pub fn compare_logits(one: Source, other: Source) -> Result<LogitsComparison> {
+pub fn compare_logits(one: ModelView, other: ModelView) -> Result<LogitsComparison> {
     let length = one.config.block_size.min(32);
     let ids: Vec<u32> = (0..length).map(|i| ((i * 7919 + 11) % one.config.vocab_size) as u32).collect();
     if one.config.vocab_size != other.config.vocab_size || one.config.block_size != other.config.block_size {
         return Err(Error::Different("the two models have different shapes".to_owned()));
     }
-    let logits = |model: Source| -> Result<Vec<f32>> { Ok(model.logits(&ids)?.flatten_all()?.to_vec1()?) };
+    let logits = |model: ModelView| -> Result<Vec<f32>> { Ok(model.logits(&ids)?.flatten_all()?.to_vec1()?) };
     let (first, second) = (logits(one)?, logits(other)?);
     // `f32::max` passes over NaN: what is not finite has to be looked for.
     if let Some(logit) = first.iter().chain(&second).find(|logit| !logit.is_finite()) {
@@ -44,7 +44,7 @@ pub fn compare_logits(one: Source, other: Source) -> Result<LogitsComparison> {
 ///
 /// # Errors
 /// See [`compare_logits`]; values that overflowed in writing; and a difference where there should be none.
-pub fn check_written(original: Source, written: Source, exact: bool) -> Result<f32> {
+pub fn check_written(original: ModelView, written: ModelView, exact: bool) -> Result<f32> {
     let LogitsComparison { largest_difference, largest_logit } = compare_logits(original, written)?;
     // A few tokens do not see every weight.
     if let Some(culprit) = overflow(original, written)? {
@@ -59,7 +59,7 @@ pub fn check_written(original: Source, written: Source, exact: bool) -> Result<f
 }
 
 /// What to say of the first tensor with values that are not finite: in the original, or since it was written.
-fn not_finite(original: Source, written: Source) -> Result<Option<String>> {
+fn not_finite(original: ModelView, written: ModelView) -> Result<Option<String>> {
     for spec in specs(original.config) {
         if let Some(tensor) = original.tensors.plain(&spec.name)?
             && !is_finite(&tensor)?
@@ -71,7 +71,7 @@ fn not_finite(original: Source, written: Source) -> Result<Option<String>> {
 }
 
 /// What to say of the first tensor that is finite in the original and not in what was written.
-fn overflow(original: Source, written: Source) -> Result<Option<String>> {
+fn overflow(original: ModelView, written: ModelView) -> Result<Option<String>> {
     for spec in specs(original.config) {
         let (Some(before), Some(after)) =
             (original.tensors.plain(&spec.name)?, written.tensors.plain(&spec.name)?)
@@ -121,14 +121,14 @@ mod tests {
     }
 
     fn error(original: &Gpt, written: &Gpt) -> String {
-        check_written(original.source(), written.source(), false).unwrap_err().to_string()
+        check_written(original.view(), written.view(), false).unwrap_err().to_string()
     }
 
     /// Regression: `f32::max` dropped NaN, so that a broken conversion differed by 0.
     #[test]
     fn a_logit_that_is_not_finite_fails_on_either_side_and_names_the_tensor() {
         let whole = with("", 0.0);
-        assert_eq!(check_written(whole.source(), whole.source(), true).unwrap(), 0.0);
+        assert_eq!(check_written(whole.view(), whole.view(), true).unwrap(), 0.0);
         for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let broken = with("h.1.mlp.c_fc.weight", value);
             assert!(error(&whole, &broken).contains("h.1.mlp.c_fc.weight overflows"), "{value}");
@@ -141,15 +141,15 @@ mod tests {
     fn an_overflow_that_no_logit_shows_is_found() {
         // The last position is beyond the prompt.
         let (whole, broken) = (with("wpe.weight", 1.0), with("wpe.weight", f32::INFINITY));
-        assert!(compare_logits(whole.source(), broken.source()).is_ok());
+        assert!(compare_logits(whole.view(), broken.view()).is_ok());
         assert!(error(&whole, &broken).contains("wpe.weight overflows"));
     }
 
     #[test]
     fn a_difference_is_an_error_only_where_there_should_be_none() {
         let (one, other) = (with("ln_f.weight", 1.0), with("ln_f.weight", 1.5));
-        assert!(check_written(one.source(), other.source(), false).unwrap() > 1e-3);
-        let error = check_written(one.source(), other.source(), true).unwrap_err().to_string();
+        assert!(check_written(one.view(), other.view(), false).unwrap() > 1e-3);
+        let error = check_written(one.view(), other.view(), true).unwrap_err().to_string();
         assert!(error.contains("computes something else"), "{error}");
     }
 }

@@ -97,8 +97,8 @@ impl Job<'_> {
                 self.model.element_types()
             }
             _ => {
-                let (source, extra) = (self.model.source(), self.model.extra());
-                hugging_face::save_as(source, extra, folder.path(), options, progress)?;
+                let (model, extra) = (self.model.view(), self.model.extra());
+                hugging_face::save_as(model, extra, folder.path(), options, progress)?;
                 vec![options.element_type.to_string()]
             }
         };
@@ -145,7 +145,7 @@ impl Job<'_> {
         }
         // The last one to be put in place: where a checkpoint is, its vocabulary is too.
         let checkpoint = staged.file(out.to_owned())?;
-        nanogpt::save(self.model.source(), characters.map(|_| DATASET), &checkpoint, progress)?;
+        nanogpt::save(self.model.view(), characters.map(|_| DATASET), &checkpoint, progress)?;
         let exact = self.model.config().activation_function == Activation::Gelu;
         if self.model.config().activation_function == Activation::GeluNew {
             let note = "nanoGPT computes the exact GELU; this model was trained with its tanh formula";
@@ -171,7 +171,7 @@ impl Job<'_> {
         }
         let mut staged = Staged::new(self.conversion)?;
         let path = staged.file(self.conversion.out.to_owned())?;
-        gguf::save(self.model.source(), metadata, element_type, &path, progress)?;
+        gguf::save(self.model.view(), metadata, element_type, &path, progress)?;
         let approximation = gguf::approximation(config);
         let exact = element_type == ElementType::F32 && approximation.is_none();
         let largest_difference = self.check(&path, exact)?;
@@ -186,7 +186,7 @@ impl Job<'_> {
             return Ok(None);
         }
         let written = OnDisk::open(written)?;
-        let checked = check_written(self.model.source(), written.model()?.source(), exact);
+        let checked = check_written(self.model.view(), written.model()?.view(), exact);
         checked.map(Some)
     }
 }

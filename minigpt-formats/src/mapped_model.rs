@@ -9,7 +9,7 @@ use minigpt_kernels::{ElementType, MappedMatrix, SharedBytes};
 use minigpt_model::Gpt;
 use minigpt_model::config::Config;
 use minigpt_model::parameters::{Spec, specs, specs_with_absent};
-use minigpt_model::{Source, Tensors, Weight};
+use minigpt_model::{ModelView, Tensors, Weight};
 use rayon::prelude::*;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
@@ -107,8 +107,8 @@ impl<'a> MappedModel<'a> {
     }
 
     /// A view of the model for writers.
-    pub fn source(&self) -> Source<'_> {
-        Source { config: &self.config, tensors: self }
+    pub fn view(&self) -> ModelView<'_> {
+        ModelView { config: &self.config, tensors: self }
     }
 
     /// The model in memory.

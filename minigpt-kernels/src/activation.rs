@@ -24,11 +24,6 @@ const SQRT_2_OVER_PI: f32 = 0.797_884_6;
 const NORMAL_AT_0: f32 = 0.398_942_3;
 const CUBIC: f32 = 0.044_715;
 
-/// Applies `kind` to every element, fused on the CPU.
-pub fn activation(x: &Tensor, kind: Activation) -> Result<Tensor> {
-    if fused(x) { apply1(&contiguous(x)?, Elementwise(kind)) } else { activation_composed(x, kind) }
-}
-
 /// The definition of [`activation`].
 pub fn activation_composed(x: &Tensor, kind: Activation) -> Result<Tensor> {
     match kind {
@@ -36,6 +31,11 @@ pub fn activation_composed(x: &Tensor, kind: Activation) -> Result<Tensor> {
         Activation::Gelu => x.gelu_erf(),
         Activation::Relu => x.relu(),
     }
+}
+
+/// Applies `kind` to every element, fused on the CPU.
+pub fn activation(x: &Tensor, kind: Activation) -> Result<Tensor> {
+    if fused(x) { apply1(&contiguous(x)?, Elementwise(kind)) } else { activation_composed(x, kind) }
 }
 
 struct Elementwise(Activation);

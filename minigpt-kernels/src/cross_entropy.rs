@@ -12,6 +12,16 @@ use std::sync::OnceLock;
 /// `minigpt-train` asserts that both are equal when it is compiled.
 pub const IGNORE: u32 = u32::MAX;
 
+/// The definition of [`cross_entropy`].
+pub fn cross_entropy_composed(logits: &Tensor, targets: &Tensor) -> Result<Tensor> {
+    let counts = targets.ne(IGNORE)?;
+    let targets = counts.where_cond(targets, &targets.zeros_like()?)?;
+    let shifted = logits.broadcast_sub(&logits.max_keepdim(D::Minus1)?.detach())?;
+    let log_sum = shifted.exp()?.sum(D::Minus1)?.log()?;
+    let picked = shifted.gather(&targets.unsqueeze(1)?, 1)?.squeeze(1)?;
+    ((log_sum - picked)? * counts.to_dtype(logits.dtype())?)?.to_dtype(DType::F32)?.sum_all()
+}
+
 /// The sum of −log p(target) over all targets but [`IGNORE`], fused on the CPU.
 ///
 /// # Shapes
@@ -28,16 +38,6 @@ pub fn cross_entropy(logits: &Tensor, targets: &Tensor) -> Result<Tensor> {
     } else {
         cross_entropy_composed(logits, targets)
     }
-}
-
-/// The definition of [`cross_entropy`].
-pub fn cross_entropy_composed(logits: &Tensor, targets: &Tensor) -> Result<Tensor> {
-    let counts = targets.ne(IGNORE)?;
-    let targets = counts.where_cond(targets, &targets.zeros_like()?)?;
-    let shifted = logits.broadcast_sub(&logits.max_keepdim(D::Minus1)?.detach())?;
-    let log_sum = shifted.exp()?.sum(D::Minus1)?.log()?;
-    let picked = shifted.gather(&targets.unsqueeze(1)?, 1)?.squeeze(1)?;
-    ((log_sum - picked)? * counts.to_dtype(logits.dtype())?)?.to_dtype(DType::F32)?.sum_all()
 }
 
 /// The largest logit, and log Σ exp(logit − largest): in two parts, so that nothing overflows and no digits are lost.

@@ -4,6 +4,11 @@ use super::tape::{apply1, contiguous};
 use super::{floats, fused, gradient_buffers, with_floats};
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 
+/// The definition of [`embedding`].
+pub fn embedding_composed(table: &Tensor, ids: &Tensor) -> Result<Tensor> {
+    table.index_select(ids, 0)
+}
+
 /// The rows of a table, fused on the CPU.
 ///
 /// # Shapes
@@ -13,11 +18,6 @@ pub fn embedding(table: &Tensor, ids: &Tensor) -> Result<Tensor> {
         return embedding_composed(table, ids);
     }
     apply1(&contiguous(table)?, Rows { ids: ids.to_vec1()? })
-}
-
-/// The definition of [`embedding`].
-pub fn embedding_composed(table: &Tensor, ids: &Tensor) -> Result<Tensor> {
-    table.index_select(ids, 0)
 }
 
 struct Rows {

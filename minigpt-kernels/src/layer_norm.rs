@@ -6,6 +6,17 @@ use candle_core::{CpuStorage, CustomOp2, CustomOp3, D, Layout, Result, Shape, Te
 use rayon::prelude::*;
 use std::sync::OnceLock;
 
+/// The definition of [`layer_norm`].
+pub fn layer_norm_composed(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, eps: f64) -> Result<Tensor> {
+    let centred = x.broadcast_sub(&x.mean_keepdim(D::Minus1)?)?;
+    let variance = centred.sqr()?.mean_keepdim(D::Minus1)?;
+    let y = centred.broadcast_div(&(variance + eps)?.sqrt()?)?.broadcast_mul(weight)?;
+    match bias {
+        Some(bias) => y.broadcast_add(bias),
+        None => Ok(y),
+    }
+}
+
 /// Normalises `x`, fused on the CPU.
 ///
 /// # Shapes
@@ -19,17 +30,6 @@ pub fn layer_norm(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, eps: f64) 
     match bias {
         Some(bias) => apply3(&contiguous(x)?, weight, bias, op),
         None => apply2(&contiguous(x)?, weight, op),
-    }
-}
-
-/// The definition of [`layer_norm`].
-pub fn layer_norm_composed(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, eps: f64) -> Result<Tensor> {
-    let centred = x.broadcast_sub(&x.mean_keepdim(D::Minus1)?)?;
-    let variance = centred.sqr()?.mean_keepdim(D::Minus1)?;
-    let y = centred.broadcast_div(&(variance + eps)?.sqrt()?)?.broadcast_mul(weight)?;
-    match bias {
-        Some(bias) => y.broadcast_add(bias),
-        None => Ok(y),
     }
 }
 

@@ -66,7 +66,7 @@ mod tiles;
 
 pub use activation::{Activation, activation, activation_composed};
 pub use attention::{
-    Visible, attention, attention_composed, attention_mix, attention_scores, self_attention, softmax,
+    AttentionMask, attention, attention_composed, attention_mix, attention_scores, self_attention, softmax,
     split_heads,
 };
 pub use cross_entropy::{IGNORE, cross_entropy, cross_entropy_composed, log_sum_exp};

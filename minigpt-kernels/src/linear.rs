@@ -15,22 +15,6 @@ pub enum WeightLayout {
     OutIn,
 }
 
-/// `x · W + b`, fused on the CPU.
-///
-/// # Shapes
-/// - `x`: (rows, in); `weight`: (in, out) or (out, in); `bias`: (out)
-/// - output: (rows, out)
-pub fn linear(x: &Tensor, weight: &Tensor, layout: WeightLayout, bias: Option<&Tensor>) -> Result<Tensor> {
-    if !(fused(x) && fused(weight)) {
-        return linear_composed(x, weight, layout, bias);
-    }
-    let (x, weight) = (contiguous(x)?, contiguous(weight)?);
-    match bias {
-        Some(bias) => apply3(&x, &weight, bias, Linear { layout }),
-        None => apply2(&x, &weight, Linear { layout }),
-    }
-}
-
 /// The definition of [`linear`].
 pub fn linear_composed(
     x: &Tensor,
@@ -45,6 +29,22 @@ pub fn linear_composed(
     match bias {
         Some(bias) => y.broadcast_add(bias),
         None => Ok(y),
+    }
+}
+
+/// `x · W + b`, fused on the CPU.
+///
+/// # Shapes
+/// - `x`: (rows, in); `weight`: (in, out) or (out, in); `bias`: (out)
+/// - output: (rows, out)
+pub fn linear(x: &Tensor, weight: &Tensor, layout: WeightLayout, bias: Option<&Tensor>) -> Result<Tensor> {
+    if !(fused(x) && fused(weight)) {
+        return linear_composed(x, weight, layout, bias);
+    }
+    let (x, weight) = (contiguous(x)?, contiguous(weight)?);
+    match bias {
+        Some(bias) => apply3(&x, &weight, bias, Linear { layout }),
+        None => apply2(&x, &weight, Linear { layout }),
     }
 }
 

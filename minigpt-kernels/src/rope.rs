@@ -6,20 +6,6 @@ use super::{floats, fused, rows_a_task, with_floats};
 use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
 
-/// Rotates the queries and keys inside the joint projection `qkv`, fused on the CPU. Element `i` of a head pairs with
-/// element `i + D/2` (the "rotate half" convention of Llama and GPT-NeoX).
-///
-/// # Shapes
-/// - `qkv`: (B, T, 3·C); `cos`, `sin`: (positions, D/2); `first`: the position of each row's first token, B of them
-/// - output: (B, T, 3·C)
-pub fn rope(qkv: &Tensor, n_head: usize, cos: &Tensor, sin: &Tensor, first: &[usize]) -> Result<Tensor> {
-    if !fused(qkv) {
-        return rope_composed(qkv, n_head, cos, sin, first);
-    }
-    let op = Rope { n_head, cos: cos.clone(), sin: sin.clone(), first: first.to_vec() };
-    apply1(&contiguous(qkv)?, op)
-}
-
 /// The definition of [`rope`].
 pub fn rope_composed(
     qkv: &Tensor,
@@ -44,6 +30,20 @@ pub fn rope_composed(
         D::Minus1,
     )?;
     Tensor::cat(&[rotated, x.narrow(2, 2, 1)?], 2)?.reshape((b, t, width))
+}
+
+/// Rotates the queries and keys inside the joint projection `qkv`, fused on the CPU. Element `i` of a head pairs with
+/// element `i + D/2` (the "rotate half" convention of Llama and GPT-NeoX).
+///
+/// # Shapes
+/// - `qkv`: (B, T, 3·C); `cos`, `sin`: (positions, D/2); `first`: the position of each row's first token, B of them
+/// - output: (B, T, 3·C)
+pub fn rope(qkv: &Tensor, n_head: usize, cos: &Tensor, sin: &Tensor, first: &[usize]) -> Result<Tensor> {
+    if !fused(qkv) {
+        return rope_composed(qkv, n_head, cos, sin, first);
+    }
+    let op = Rope { n_head, cos: cos.clone(), sin: sin.clone(), first: first.to_vec() };
+    apply1(&contiguous(qkv)?, op)
 }
 
 /// The positions of `t` tokens in each batch row, counted from the row's first position. Positions beyond `size`, which only

@@ -8,7 +8,7 @@ use crate::linear::Linear;
 use crate::pass::Pass;
 use crate::weights::Tensors;
 use candle_core::{Result, Tensor};
-use minigpt_kernels::{self as ops, Dropout, Visible};
+use minigpt_kernels::{self as ops, AttentionMask, Dropout};
 
 /// The decoder's self-attention: each token looks at itself and at those before it.
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ impl SelfAttention {
         let qkv = self.project(x, pass)?; // (B, T, 3·C)
         let z = match pass.is_cached() || self.is_watched(pass) {
             true => self.attend(&qkv, pass)?,
-            false => ops::self_attention(&qkv, self.n_head, &pass.visible(b)?, self.dropout(pass))?,
+            false => ops::self_attention(&qkv, self.n_head, &pass.mask(b)?, self.dropout(pass))?,
         };
         let z = pass.at(self.site(BlockSite::Z), z)?; // (B, T, H, D)
         self.c_proj.forward(&ops::reshape(&z, (b, t, c))?)
@@ -84,14 +84,14 @@ impl SelfAttention {
         let q = pass.at(self.site(BlockSite::Q), q)?;
         let k = pass.at(self.site(BlockSite::K), k)?;
         let v = pass.at(self.site(BlockSite::V), v)?;
-        let visible = pass.visible(q.dim(0)?)?;
+        let mask = pass.mask(q.dim(0)?)?;
         let (k, v) = pass.with_earlier(self.layer, k, v)?; // (B, H, Tk, D)
         let dropout = self.dropout(pass);
         let (scores, pattern) = (self.site(BlockSite::Scores), self.site(BlockSite::Pattern));
         if !(pass.wants(scores) || pass.wants(pattern)) {
-            return ops::attention(&q, &k, &v, &visible, dropout);
+            return ops::attention(&q, &k, &v, &mask, dropout);
         }
-        let scores = pass.at(scores, ops::attention_scores(&q, &k, &visible)?)?; // (B, H, T, Tk)
+        let scores = pass.at(scores, ops::attention_scores(&q, &k, &mask)?)?; // (B, H, T, Tk)
         let pattern = pass.at(pattern, ops::softmax(&scores)?)?;
         ops::attention_mix(&pattern, &v, dropout)
     }
@@ -160,12 +160,12 @@ impl MultiHeadAttention {
         let q = self.heads(&self.q_proj.forward(query)?)?;
         let k = self.heads(&self.k_proj.forward(key)?)?;
         let v = self.heads(&self.v_proj.forward(value)?)?;
-        let visible = attend.visible(q.dim(0)?)?;
+        let mask = attend.combined(q.dim(0)?)?;
         let (y, weights) = if attend.weights {
-            let (y, weights) = ops::attention_composed(&q, &k, &v, &visible, attend.dropout.clone())?;
+            let (y, weights) = ops::attention_composed(&q, &k, &v, &mask, attend.dropout.clone())?;
             (y, Some(weights))
         } else {
-            (ops::attention(&q, &k, &v, &visible, attend.dropout.clone())?, None)
+            (ops::attention(&q, &k, &v, &mask, attend.dropout.clone())?, None)
         };
         let y = y.flatten_from(2)?; // (B, Tq, C)
         let y = if self.sequence_first { y.transpose(0, 1)?.contiguous()? } else { y };
@@ -181,15 +181,17 @@ impl MultiHeadAttention {
 }
 
 impl Attend<'_> {
-    fn visible(&self, batch: usize) -> Result<Visible> {
-        let mut visible = if self.causal { Visible::causal(&vec![0; batch]) } else { Visible::all() };
-        if let Some(mask) = self.mask {
-            visible = visible.and(mask)?;
+    /// All masks together.
+    fn combined(&self, batch: usize) -> Result<AttentionMask> {
+        let mut mask =
+            if self.causal { AttentionMask::causal(&vec![0; batch]) } else { AttentionMask::all() };
+        if let Some(allowed) = self.mask {
+            mask = mask.and(allowed)?;
         }
         if let Some(padding) = self.key_padding {
             let (b, keys) = padding.dims2()?;
-            visible = visible.and(&padding.reshape((b, 1, 1, keys))?)?;
+            mask = mask.and(&padding.reshape((b, 1, 1, keys))?)?;
         }
-        Ok(visible)
+        Ok(mask)
     }
 }

@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::gpt::Gpt;
 use crate::parameters::{Role, specs};
-use crate::weights::{Source, Tensors, Weight, Weights};
+use crate::weights::{ModelView, Tensors, Weight, Weights};
 use candle_core::Tensor;
 use minigpt_kernels::ElementType;
 use std::collections::HashMap;
@@ -63,7 +63,7 @@ impl Gpt {
     }
 
     /// A view of the model for writers.
-    pub fn source(&self) -> Source<'_> {
-        Source { config: &self.config, tensors: &self.weights }
+    pub fn view(&self) -> ModelView<'_> {
+        ModelView { config: &self.config, tensors: &self.weights }
     }
 }

@@ -8,13 +8,13 @@ use crate::error::Result;
 use crate::gpt::{Head, Layers, Leaving, hidden, load_ln_f};
 use crate::linear::Norm;
 use crate::pass::Pass;
-use crate::weights::{Source, Weight};
+use crate::weights::{ModelView, Weight};
 use candle_core::{Device, Tensor};
 use std::borrow::Cow;
 use std::cell::RefCell;
 
 struct LayerByLayer<'a> {
-    view: Source<'a>,
+    view: ModelView<'a>,
     /// The token table, kept from the embedding for a tied head.
     table: RefCell<Option<Weight>>,
 }
@@ -45,7 +45,7 @@ impl Layers for LayerByLayer<'_> {
     }
 }
 
-impl Source<'_> {
+impl ModelView<'_> {
     /// Logits of every position of one text, with one layer in memory at a time.
     ///
     /// # Shapes

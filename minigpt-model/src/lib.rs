@@ -30,6 +30,6 @@ pub use gpt::{Gpt, Loss};
 pub use hooks::{BlockSite, Hook, Recording, Site};
 pub use parameters::Role;
 pub use pass::Pass;
-pub use weights::{Source, Tensors, Weight};
+pub use weights::{ModelView, Tensors, Weight};
 
 pub use candle_core::{DType, Device, Tensor};

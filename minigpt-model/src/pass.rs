@@ -5,7 +5,7 @@ use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::hooks::{Hook, Site};
 use candle_core::Tensor;
-use minigpt_kernels::{self as ops, Dropout, Visible};
+use minigpt_kernels::{self as ops, AttentionMask, Dropout};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -97,13 +97,13 @@ impl<'a> Pass<'a> {
     }
 
     /// Which keys each token may look at: its own and those before it, but no padding.
-    pub(crate) fn visible(&self, rows: usize) -> candle_core::Result<Visible> {
-        let visible = Visible::causal(&self.starts(rows));
+    pub(crate) fn mask(&self, rows: usize) -> candle_core::Result<AttentionMask> {
+        let mask = AttentionMask::causal(&self.starts(rows));
         match self.key_padding {
-            None => Ok(visible),
+            None => Ok(mask),
             Some(padding) => {
                 let (b, t) = padding.dims2()?;
-                visible.and(&padding.reshape((b, 1, 1, t))?)
+                mask.and(&padding.reshape((b, 1, 1, t))?)
             }
         }
     }

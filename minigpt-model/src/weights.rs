@@ -115,7 +115,7 @@ pub trait Tensors {
 
 /// A view of the model for writers: tensors are asked for one at a time.
 #[derive(Clone, Copy)]
-pub struct Source<'a> {
+pub struct ModelView<'a> {
     /// What the model is.
     pub config: &'a Config,
     /// Its tensors.

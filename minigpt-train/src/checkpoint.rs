@@ -72,7 +72,7 @@ pub fn save(
     resume: Option<(&State, &Optimizer)>,
 ) -> Result<()> {
     run.replace(name, |target| {
-        hugging_face::save_as(gpt.source(), extra, target, SaveOptions::default(), &mut |_, _| {})?;
+        hugging_face::save_as(gpt.view(), extra, target, SaveOptions::default(), &mut |_, _| {})?;
         if let Some(tokenizer) = tokenizer {
             tokenizer.save(target)?;
         }

@@ -93,7 +93,7 @@ mod tests {
         let gpt = Gpt::new(config, 1, &Device::Cpu).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.gguf");
-        gguf::save(gpt.source(), metadata, ElementType::F32, &path, &mut |_, _| {}).unwrap();
+        gguf::save(gpt.view(), metadata, ElementType::F32, &path, &mut |_, _| {}).unwrap();
         std::fs::read(path).unwrap()
     }
 

@@ -7,7 +7,7 @@ use candle_core::quantized::QTensor;
 use candle_core::{DType, Device, Tensor};
 use minigpt_files::replace_file;
 use minigpt_kernels::ElementType;
-use minigpt_model::Source;
+use minigpt_model::ModelView;
 use minigpt_model::config::Config;
 use minigpt_model::parameters::{Spec, specs_with_absent};
 use std::io::Write;
@@ -50,18 +50,18 @@ const FILE_TYPES: [(ElementType, u32); 4] =
 /// # Errors
 /// A model or an element type that these files can't have.
 pub fn save(
-    source: Source,
+    model: ModelView,
     tokenizer: Vec<(String, Meta)>,
     element_type: ElementType,
     path: &Path,
     progress: Progress,
 ) -> Result<()> {
-    if let Some(message) = refusal(source.config) {
+    if let Some(message) = refusal(model.config) {
         return Err(Error::bad(path, message));
     }
     let file_type = check_element_type(element_type)?;
-    let (infos, total) = infos(source.config, element_type)?;
-    let mut metadata = metadata(source.config, file_type);
+    let (infos, total) = infos(model.config, element_type)?;
+    let mut metadata = metadata(model.config, file_type);
     metadata.extend(tokenizer);
     replace_file(path, |file| {
         let mut write = |bytes: &[u8]| {
@@ -70,7 +70,7 @@ pub fn save(
         };
         write(&header(&metadata, &infos))?;
         for info in &infos {
-            let bytes = elements(source, info)?;
+            let bytes = elements(model, info)?;
             write(&bytes)?;
             progress(info.offset + bytes.len() as u64, total);
         }
@@ -110,8 +110,8 @@ fn infos(config: &Config, element_type: ElementType) -> Result<(Vec<Info>, u64)>
     Ok((infos, offset))
 }
 
-fn elements(source: Source, info: &Info) -> candle_core::Result<Vec<u8>> {
-    let tensor = match source.tensors.plain(&info.spec.name)? {
+fn elements(model: ModelView, info: &Info) -> candle_core::Result<Vec<u8>> {
+    let tensor = match model.tensors.plain(&info.spec.name)? {
         Some(tensor) if info.spec.is_linear_weight() => tensor.t()?,
         Some(tensor) => tensor,
         None => Tensor::zeros(&info.shape[..], DType::F32, &Device::Cpu)?,
@@ -229,7 +229,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.gguf");
         let tokens = ("tokenizer.ggml.tokens".to_owned(), Meta::Strs(vec!["a".into(), "你".into()]));
-        save(gpt.source(), vec![tokens], element_type, &path, &mut |_, _| {}).unwrap();
+        save(gpt.view(), vec![tokens], element_type, &path, &mut |_, _| {}).unwrap();
         let mut file = File::open(&path).unwrap();
         (Content::read(&mut file).unwrap(), file)
     }

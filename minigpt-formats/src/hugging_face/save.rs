@@ -8,7 +8,7 @@ use candle_core::Device;
 use minigpt_files::{replace_file, write_file};
 use minigpt_kernels::ElementType;
 use minigpt_model::Gpt;
-use minigpt_model::Source;
+use minigpt_model::ModelView;
 use minigpt_model::config::Config;
 use minigpt_model::parameters::{Spec, specs, specs_with_absent};
 use serde_json::{Map, Value, json};
@@ -60,7 +60,7 @@ impl Default for SaveOptions {
 /// Writes `config.json`, `generation_config.json` and `model.safetensors` into a folder, which is made if need be, for a
 /// model that came from no file. Each file appears whole or not at all. What GPT-2 can express is written as GPT-2.
 pub fn save(gpt: &Gpt, folder: &Path) -> Result<()> {
-    save_as(gpt.source(), &ExtraKeys::new(), folder, SaveOptions::default(), &mut |_, _| {})
+    save_as(gpt.view(), &ExtraKeys::new(), folder, SaveOptions::default(), &mut |_, _| {})
 }
 
 /// The same for a model in memory or in files, with the further keys of its `config.json`, in another element type, or
@@ -69,7 +69,7 @@ pub fn save(gpt: &Gpt, folder: &Path) -> Result<()> {
 /// # Errors
 /// An element type that safetensors folders can't have.
 pub fn save_as(
-    source: Source,
+    model: ModelView,
     extra: &ExtraKeys,
     folder: &Path,
     options: SaveOptions,
@@ -77,8 +77,8 @@ pub fn save_as(
 ) -> Result<()> {
     options.check()?;
     std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
-    save_weights(source, folder, options, progress)?;
-    save_config(source.config, extra, folder, options.element_type)
+    save_weights(model, folder, options, progress)?;
+    save_config(model.config, extra, folder, options.element_type)
 }
 
 /// Writes `config.json` and `generation_config.json` alone.
@@ -101,8 +101,8 @@ fn write_json(path: &Path, value: &Value) -> Result<()> {
     Ok(write_file(path, text.as_bytes())?)
 }
 
-fn save_weights(source: Source, folder: &Path, options: SaveOptions, progress: Progress) -> Result<()> {
-    let shards = shards(source.config, options);
+fn save_weights(model: ModelView, folder: &Path, options: SaveOptions, progress: Progress) -> Result<()> {
+    let shards = shards(model.config, options);
     let total = shards.iter().flatten().map(|spec| bytes(spec, options.element_type)).sum();
     let mut written = 0;
     let mut on_written = |bytes| {
@@ -111,7 +111,7 @@ fn save_weights(source: Source, folder: &Path, options: SaveOptions, progress: P
     };
     if let [whole] = &shards[..] {
         return save_shard(
-            source,
+            model,
             &folder.join("model.safetensors"),
             whole,
             options.element_type,
@@ -121,7 +121,7 @@ fn save_weights(source: Source, folder: &Path, options: SaveOptions, progress: P
     let mut weight_map = Map::new();
     for (i, shard) in shards.iter().enumerate() {
         let file = format!("model-{:05}-of-{:05}.safetensors", i + 1, shards.len());
-        save_shard(source, &folder.join(&file), shard, options.element_type, &mut on_written)?;
+        save_shard(model, &folder.join(&file), shard, options.element_type, &mut on_written)?;
         weight_map.extend(shard.iter().map(|spec| (spec.name.clone(), Value::from(file.clone()))));
     }
     let index = json!({ "metadata": { "total_size": total }, "weight_map": weight_map });
@@ -157,7 +157,7 @@ fn bytes(spec: &Spec, element_type: ElementType) -> u64 {
 
 /// Writes a safetensors file: the length of a JSON header, the header, and the elements that it describes.
 fn save_shard(
-    source: Source,
+    model: ModelView,
     path: &Path,
     tensors: &[Spec],
     element_type: ElementType,
@@ -168,7 +168,7 @@ fn save_shard(
         let start = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
         file.write_all(&start).map_err(|e| Error::io(path, e))?;
         for spec in tensors {
-            write_elements(source, spec, element_type, file)?;
+            write_elements(model, spec, element_type, file)?;
             on_written(bytes(spec, element_type));
         }
         Ok(())
@@ -193,14 +193,14 @@ fn header(tensors: &[Spec], element_type: ElementType) -> String {
 
 /// A tensor's elements row by row; a bias that the model does not have is zeros.
 fn write_elements(
-    source: Source,
+    model: ModelView,
     spec: &Spec,
     element_type: ElementType,
     out: &mut impl Write,
 ) -> candle_core::Result<()> {
     /// Elements that are converted at a time.
     const CHUNK: usize = 1 << 20;
-    let (Some(tensor), Some(dtype)) = (source.tensors.plain(&spec.name)?, element_type.plain()) else {
+    let (Some(tensor), Some(dtype)) = (model.tensors.plain(&spec.name)?, element_type.plain()) else {
         return Ok(out.write_all(&vec![0; bytes(spec, element_type) as usize])?);
     };
     let tensor = tensor.detach().to_device(&Device::Cpu)?.flatten_all()?;

@@ -5,20 +5,20 @@ use crate::error::{Error, Result};
 use crate::torch::{ArchiveWriter, PickleWriter};
 use candle_core::DType;
 use minigpt_files::replace_file;
-use minigpt_model::Source;
+use minigpt_model::ModelView;
 use minigpt_model::config::{Activation, Config, NormPosition, PositionEmbedding};
 use minigpt_model::parameters::{Part, Spec, specs};
 use std::path::Path;
 
 /// Writes a checkpoint that nanoGPT's `sample.py` opens. `dataset` names the folder under `data/` in which it looks for
 /// the characters (`meta.pkl`); without it, it takes GPT-2's tokens.
-pub fn save(source: Source, dataset: Option<&str>, path: &Path, progress: Progress) -> Result<()> {
-    if let Some(reason) = refusal(source.config) {
+pub fn save(model: ModelView, dataset: Option<&str>, path: &Path, progress: Progress) -> Result<()> {
+    if let Some(reason) = refusal(model.config) {
         return Err(Error::bad(path, reason));
     }
-    let tensors = tensors(source.config);
+    let tensors = tensors(model.config);
     let total: u64 = tensors.iter().map(TheirTensor::bytes).sum();
-    let pickle = pickle(source.config, dataset, &tensors);
+    let pickle = pickle(model.config, dataset, &tensors);
     replace_file(path, |file| {
         let failed = |e| Error::io(path, e);
         let mut archive = ArchiveWriter::new(file);
@@ -26,7 +26,7 @@ pub fn save(source: Source, dataset: Option<&str>, path: &Path, progress: Progre
         archive.add("byteorder", b"little").map_err(failed)?;
         let mut written = 0;
         for (i, tensor) in tensors.iter().enumerate() {
-            archive.add(&format!("data/{i}"), &tensor.elements(source)?).map_err(failed)?;
+            archive.add(&format!("data/{i}"), &tensor.elements(model)?).map_err(failed)?;
             written += tensor.bytes();
             progress(written, total);
         }
@@ -67,8 +67,8 @@ impl TheirTensor {
         4 * self.spec.count()
     }
 
-    fn elements(&self, source: Source) -> candle_core::Result<Vec<u8>> {
-        let tensor = source.tensors.need_plain(&self.spec.name)?.detach().to_dtype(DType::F32)?;
+    fn elements(&self, model: ModelView) -> candle_core::Result<Vec<u8>> {
+        let tensor = model.tensors.need_plain(&self.spec.name)?.detach().to_dtype(DType::F32)?;
         let tensor = if self.spec.is_linear_weight() { tensor.t()?.contiguous()? } else { tensor };
         let mut bytes = Vec::with_capacity(self.bytes() as usize);
         tensor.write_bytes(&mut bytes)?;
@@ -159,7 +159,7 @@ mod tests {
                 Config { activation_function: Activation::Gelu, ..shape }.with_bias(bias).with_dropout(0.25);
             let gpt = Gpt::new(shape, 3, &Device::Cpu).unwrap();
             let path = tempfile::tempdir().unwrap().keep().join("ckpt.pt");
-            save(gpt.source(), Some("x"), &path, &mut |_, _| {}).unwrap();
+            save(gpt.view(), Some("x"), &path, &mut |_, _| {}).unwrap();
             let read = load(&path, &Device::Cpu).unwrap().gpt;
             assert_eq!(read.config(), gpt.config());
             for (a, b) in read.parameters().iter().zip(gpt.parameters()) {

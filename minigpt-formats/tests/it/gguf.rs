@@ -37,7 +37,7 @@ fn quantised_models_compute_what_follows_from_their_numbers() {
             (types.iter().map(|n| (*n).to_owned()).collect(), name != "f16")
         );
         let ids = expected.ids("ids");
-        let row = model.source().logits(&ids.to_vec2().unwrap()[0]).unwrap();
+        let row = model.view().logits(&ids.to_vec2().unwrap()[0]).unwrap();
         let gpt = model.load(&Device::Cpu).unwrap().gpt;
         let logits = gpt.logits(&ids).unwrap();
         assert_close(name, &logits, expected.need("logits"), 2e-5, 2e-6);
@@ -72,7 +72,7 @@ fn what_was_written_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m.gguf");
         let end = ("tokenizer.ggml.eos_token_id".to_owned(), Meta::U32(7));
-        gguf::save(gpt.source(), vec![end], ElementType::F32, &path, &mut |_, _| {}).unwrap();
+        gguf::save(gpt.view(), vec![end], ElementType::F32, &path, &mut |_, _| {}).unwrap();
         let loaded = load(&path, &Device::Cpu).unwrap();
         assert_eq!(loaded.gpt.config(), &config);
         assert_eq!(loaded.extra["eos_token_id"], 7);

@@ -1,6 +1,6 @@
 //! Finds the heads inside tensors, splits them over threads, and is the operation that candle and the tape know.
 
-use super::mask::Visible;
+use super::mask::AttentionMask;
 use super::one_head::Head;
 use crate::matrix::Matrix;
 use crate::{Dropout, floats, with_floats};
@@ -14,7 +14,7 @@ const ONE_THREAD: usize = 1 << 17;
 /// Attention as a custom operation: on q, k and v, or on their joint projection.
 pub struct Attention {
     n_head: usize,
-    mask: Visible,
+    mask: AttentionMask,
     dropout: Option<Dropout>,
     /// log Σ exp(score) of each query, (B, H, Tq), kept for the backward pass.
     log_sum: OnceLock<Vec<f32>>,
@@ -113,7 +113,7 @@ fn rows_of_bhtd(data: &mut [f32], t: usize, d: usize) -> Vec<Rows<'_>> {
 }
 
 impl Attention {
-    pub fn new(n_head: usize, mask: &Visible, dropout: Option<Dropout>) -> Self {
+    pub fn new(n_head: usize, mask: &AttentionMask, dropout: Option<Dropout>) -> Self {
         Self { n_head, mask: mask.clone(), dropout, log_sum: OnceLock::new() }
     }
 

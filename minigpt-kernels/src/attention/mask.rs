@@ -4,14 +4,14 @@ use candle_core::{Result, Storage, Tensor};
 
 /// The keys that each query may see: all, those up to its own position, and of these only the allowed ones.
 #[derive(Debug, Clone, Default)]
-pub struct Visible {
+pub struct AttentionMask {
     /// The position of the first query of each batch row, if the mask is causal.
     causal: Option<Vec<usize>>,
     /// u8, broadcastable to (B, H, Tq, Tk).
     allowed: Option<Tensor>,
 }
 
-impl Visible {
+impl AttentionMask {
     /// Every key.
     pub fn all() -> Self {
         Self::default()
@@ -73,7 +73,7 @@ impl Visible {
 /// The mask of all heads.
 #[derive(Clone, Copy)]
 pub(super) struct MaskView<'a> {
-    mask: &'a Visible,
+    mask: &'a AttentionMask,
     tk: usize,
     /// The elements of `allowed`, and its strides in (B, H, Tq, Tk).
     allowed: Option<(&'a [u8], [usize; 4])>,

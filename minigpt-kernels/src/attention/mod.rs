@@ -9,7 +9,7 @@ mod heads;
 mod mask;
 mod one_head;
 
-pub use mask::Visible;
+pub use mask::AttentionMask;
 
 use crate::tape::{apply1, apply3, contiguous};
 use crate::{Dropout, fused};
@@ -21,7 +21,7 @@ pub fn attention_composed(
     q: &Tensor,
     k: &Tensor,
     v: &Tensor,
-    mask: &Visible,
+    mask: &AttentionMask,
     dropout: Option<Dropout>,
 ) -> Result<(Tensor, Tensor)> {
     let weights = softmax(&attention_scores(q, k, mask)?)?;
@@ -32,7 +32,7 @@ pub fn attention_composed(
 ///
 /// # Shapes
 /// - `q`: (B, H, Tq, D); `k`: (B, H, Tk, D); output: (B, H, Tq, Tk)
-pub fn attention_scores(q: &Tensor, k: &Tensor, mask: &Visible) -> Result<Tensor> {
+pub fn attention_scores(q: &Tensor, k: &Tensor, mask: &AttentionMask) -> Result<Tensor> {
     let scale = 1.0 / (q.dim(D::Minus1)? as f64).sqrt();
     let (q, k) = (q.contiguous()?, k.contiguous()?);
     let scores = (q.matmul(&k.t()?)? * scale)?;
@@ -70,7 +70,7 @@ pub fn attention(
     q: &Tensor,
     k: &Tensor,
     v: &Tensor,
-    mask: &Visible,
+    mask: &AttentionMask,
     dropout: Option<Dropout>,
 ) -> Result<Tensor> {
     if !fused(q) {
@@ -87,7 +87,7 @@ pub fn attention(
 pub fn self_attention(
     qkv: &Tensor,
     n_head: usize,
-    mask: &Visible,
+    mask: &AttentionMask,
     dropout: Option<Dropout>,
 ) -> Result<Tensor> {
     if !fused(qkv) {
@@ -133,12 +133,12 @@ mod tests {
         let q = head(&[[0.8, 0.6, 0.4, 0.2], [0.3, 0.9, 0.5, 0.3], [0.4, 0.3, 0.8, 0.6]]);
         let k = head(&[[0.9, 0.7, 0.5, 0.3], [0.4, 0.8, 0.6, 0.2], [0.5, 0.4, 0.9, 0.7]]);
         let v = head(&[[1.2, 0.8, 0.6, 0.4], [0.5, 1.3, 0.7, 0.3], [0.6, 0.5, 1.4, 0.9]]);
-        let visible = Visible::causal(&[0]);
-        let (out, weights) = attention_composed(&q, &k, &v, &visible, None)?;
+        let mask = AttentionMask::causal(&[0]);
+        let (out, weights) = attention_composed(&q, &k, &v, &mask, None)?;
         assert_close(&weights, &[1., 0., 0., 0.5050, 0.4950, 0., 0.3231, 0.2997, 0.3772]);
         let want = [1.2, 0.8, 0.6, 0.4, 0.8535, 1.0475, 0.6495, 0.3505, 0.7639, 0.8367, 0.9318, 0.5586];
         assert_close(&out, &want);
-        assert_close(&attention(&q, &k, &v, &visible, None)?, &want);
+        assert_close(&attention(&q, &k, &v, &mask, None)?, &want);
         Ok(())
     }
 
@@ -149,12 +149,12 @@ mod tests {
         let scores = q.matmul(&k.t()?)?;
         assert_close(&scores, &[0.33, 1.21, 0.35]);
         assert_close(&softmax(&scores)?, &[0.2257, 0.5441, 0.2302]);
-        let (out, weights) = attention_composed(&q, &k, &v, &Visible::all(), None)?;
+        let (out, weights) = attention_composed(&q, &k, &v, &AttentionMask::all(), None)?;
         assert_close(&weights, &[0.2579, 0.4805, 0.2616]);
         assert_close(&out, &[0.7445, 0.7297]);
-        assert_close(&attention(&q, &k, &v, &Visible::all(), None)?, &[0.7445, 0.7297]);
+        assert_close(&attention(&q, &k, &v, &AttentionMask::all(), None)?, &[0.7445, 0.7297]);
 
-        let two = Visible::all().and(&Tensor::new(&[[[[1u8, 1, 0]]]], &Device::Cpu)?)?;
+        let two = AttentionMask::all().and(&Tensor::new(&[[[[1u8, 1, 0]]]], &Device::Cpu)?)?;
         let (out, weights) = attention_composed(&q, &k, &v, &two, None)?;
         assert_close(&weights, &[0.3493, 0.6507, 0.0]);
         assert_close(&out, &[0.7603, 0.7048]);
@@ -186,16 +186,16 @@ mod tests {
         ) {
             let inputs = [random(&[b, h, tq, d], seed), random(&[b, h, tk, d], seed ^ 1), random(&[b, h, tk, d], seed ^ 2)];
             let first: Vec<usize> = (0..b).map(|i| (seed as usize % 7) * i).collect();
-            let mut visible = if causal { Visible::causal(&first) } else { Visible::all() };
+            let mut mask = if causal { AttentionMask::causal(&first) } else { AttentionMask::all() };
             if masked {
-                visible = visible.and(&random_mask(&[b, 1, 1, tk], seed)).unwrap();
-                visible = visible.and(&random_mask(&[1, 1, tq, tk], seed ^ 9)).unwrap();
+                mask = mask.and(&random_mask(&[b, 1, 1, tk], seed)).unwrap();
+                mask = mask.and(&random_mask(&[1, 1, tq, tk], seed ^ 9)).unwrap();
             }
             let dropout = drop.then(|| Dropout::new(0.3, seed).unwrap());
             assert_same(
                 &inputs,
-                |t| attention(&t[0], &t[1], &t[2], &visible, dropout.clone()),
-                |t| Ok(attention_composed(&t[0], &t[1], &t[2], &visible, dropout.clone())?.0),
+                |t| attention(&t[0], &t[1], &t[2], &mask, dropout.clone()),
+                |t| Ok(attention_composed(&t[0], &t[1], &t[2], &mask, dropout.clone())?.0),
                 1e-4,
             );
         }
@@ -204,14 +204,14 @@ mod tests {
         fn joint_self_attention_equals_its_three_parts(
             b in 1usize..3, t in 1usize..50, h in 1usize..4, d in 1usize..9, drop: bool, seed: u64,
         ) {
-            let visible = Visible::causal(&vec![0; b]);
+            let mask = AttentionMask::causal(&vec![0; b]);
             let dropout = drop.then(|| Dropout::new(0.3, seed).unwrap());
             assert_same(
                 &[random(&[b, t, 3 * h * d], seed)],
-                |x| self_attention(&x[0], h, &visible, dropout.clone()),
+                |x| self_attention(&x[0], h, &mask, dropout.clone()),
                 |x| {
                     let [q, k, v] = split_heads(&x[0], h)?;
-                    Ok(attention_composed(&q, &k, &v, &visible, dropout.clone())?.0)
+                    Ok(attention_composed(&q, &k, &v, &mask, dropout.clone())?.0)
                 },
                 1e-4,
             );
@@ -222,27 +222,28 @@ mod tests {
     fn gradients_equal_finite_differences() {
         let inputs = [random(&[2, 2, 5, 6], 1), random(&[2, 2, 7, 6], 2), random(&[2, 2, 7, 6], 3)];
         let dropout = Dropout::new(0.2, 4);
-        for visible in [Visible::all(), Visible::causal(&[0, 2]).and(&random_mask(&[2, 1, 5, 7], 3)).unwrap()]
-        {
-            assert_gradients(&inputs, |t| attention(&t[0], &t[1], &t[2], &visible, dropout.clone()));
+        for mask in [
+            AttentionMask::all(),
+            AttentionMask::causal(&[0, 2]).and(&random_mask(&[2, 1, 5, 7], 3)).unwrap(),
+        ] {
+            assert_gradients(&inputs, |t| attention(&t[0], &t[1], &t[2], &mask, dropout.clone()));
         }
-        let causal = Visible::causal(&[0, 0]);
+        let causal = AttentionMask::causal(&[0, 0]);
         assert_gradients(&[random(&[2, 5, 36], 1)], |t| self_attention(&t[0], 2, &causal, dropout.clone()));
     }
 
     #[test]
     fn no_queries_give_an_empty_output() -> Result<()> {
         let (q, k) = (random(&[2, 3, 0, 4], 1), random(&[2, 3, 5, 4], 2));
-        assert_eq!(attention(&q, &k, &k, &Visible::all(), None)?.dims(), [2, 0, 3, 4]);
+        assert_eq!(attention(&q, &k, &k, &AttentionMask::all(), None)?.dims(), [2, 0, 3, 4]);
         Ok(())
     }
 
     #[test]
     fn a_query_that_may_look_nowhere_gives_zeros() -> Result<()> {
         let [q, k, v] = [1, 2, 3].map(|seed| random(&[1, 1, 2, 4], seed));
-        let visible = Visible::all().and(&Tensor::new(&[[0u8, 0], [1, 0]], &Device::Cpu)?)?;
-        for out in [attention(&q, &k, &v, &visible, None)?, attention_composed(&q, &k, &v, &visible, None)?.0]
-        {
+        let mask = AttentionMask::all().and(&Tensor::new(&[[0u8, 0], [1, 0]], &Device::Cpu)?)?;
+        for out in [attention(&q, &k, &v, &mask, None)?, attention_composed(&q, &k, &v, &mask, None)?.0] {
             assert_eq!(out.narrow(1, 0, 1)?.flatten_all()?.to_vec1::<f32>()?, [0.0; 4]);
             assert!(
                 relative_difference(&out.narrow(1, 1, 1)?.flatten_all()?, &v.narrow(2, 0, 1)?.flatten_all()?)

@@ -2,7 +2,7 @@
 
 use crate::support::{Fixture, assert_close, fixtures};
 use candle_core::{Tensor, Var};
-use minigpt_kernels::{self as ops, Visible};
+use minigpt_kernels::{self as ops, AttentionMask};
 use minigpt_model::attention::{Attend, MultiHeadAttention};
 use minigpt_model::linear::Linear;
 
@@ -30,7 +30,8 @@ fn the_core_equals_scaled_dot_product_attention() {
         let fixture = Fixture::open(&format!("attention/{case}"));
         let [q, k, v] = ["q", "k", "v"].map(|name| var(fixture.need(name)));
         let b = q.dim(0).unwrap();
-        let mut visible = if case.contains("causal") { Visible::causal(&vec![0; b]) } else { Visible::all() };
+        let mut visible =
+            if case.contains("causal") { AttentionMask::causal(&vec![0; b]) } else { AttentionMask::all() };
         if let Some(mask) = fixture.get("mask") {
             visible = visible.and(mask).unwrap();
         }
