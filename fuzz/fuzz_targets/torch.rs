@@ -4,10 +4,10 @@
 mod place;
 
 use minigpt_model::Device;
-use minigpt_formats::torch::Checkpoint;
+use minigpt_formats::torch::TorchArchive;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    if let Ok(checkpoint) = Checkpoint::open(bytes) {
+    if let Ok(checkpoint) = TorchArchive::open(bytes) {
         let inside = checkpoint.root.get("model").unwrap_or(&checkpoint.root);
         for (_, tensor) in checkpoint.tensors(inside).unwrap_or_default() {
             let _ = tensor.weight(&Device::Cpu);

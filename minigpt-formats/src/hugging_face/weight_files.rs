@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::gguf;
 use crate::tensor_view::{Elements, TensorView};
-use crate::torch::Checkpoint;
+use crate::torch::TorchArchive;
 use minigpt_files::Mapped;
 use minigpt_kernels::ElementType;
 use minigpt_model::Config;
@@ -103,7 +103,7 @@ fn safetensors<'a>(bytes: &'a [u8]) -> std::result::Result<Vec<(String, TensorVi
 }
 
 fn torch(bytes: &[u8]) -> std::result::Result<Vec<(String, TensorView<'_>)>, String> {
-    let checkpoint = Checkpoint::open(bytes)?;
+    let checkpoint = TorchArchive::open(bytes)?;
     checkpoint.tensors(&checkpoint.root)
 }
 

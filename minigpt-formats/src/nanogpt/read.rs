@@ -3,12 +3,12 @@
 use crate::layout::LinearWeights;
 use crate::mapped_model::our_name;
 use crate::tensor_view::TensorView;
-use crate::torch::{Checkpoint, Value};
+use crate::torch::{TorchArchive, Value};
 use minigpt_model::config::{Activation, Config};
 
 /// The model of a checkpoint.
 pub fn read(bytes: &[u8]) -> Result<(Config, Vec<(String, TensorView<'_>)>), String> {
-    let checkpoint = Checkpoint::open(bytes)?;
+    let checkpoint = TorchArchive::open(bytes)?;
     let part = |name: &str| checkpoint.root.get(name);
     let (Some(model), Some(arguments)) = (part("model"), part("model_args")) else {
         return Err("not a checkpoint of nanoGPT: it has no \"model\" and \"model_args\"".to_owned());

@@ -7,13 +7,13 @@ use crate::tensor_view::{Elements, TensorView};
 use minigpt_kernels::ElementType;
 
 /// A checkpoint that `torch.save` wrote.
-pub struct Checkpoint<'a> {
+pub struct TorchArchive<'a> {
     archive: Archive<'a>,
-    /// What was saved. Tensors in it are calls; see [`Checkpoint::tensor`].
+    /// What was saved. Tensors in it are calls; see [`TorchArchive::tensor`].
     pub root: Value,
 }
 
-impl<'a> Checkpoint<'a> {
+impl<'a> TorchArchive<'a> {
     /// Reads the structure of a checkpoint, and none of its tensors.
     pub fn open(bytes: &'a [u8]) -> Result<Self> {
         let archive = Archive::open(bytes)?;

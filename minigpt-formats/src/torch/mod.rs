@@ -11,7 +11,7 @@ mod pickle_reader;
 mod pickle_writer;
 
 pub(crate) use archive::ArchiveWriter;
-pub use checkpoint::Checkpoint;
+pub use checkpoint::TorchArchive;
 pub use pickle_reader::{Value, read};
 pub(crate) use pickle_writer::PickleWriter;
 

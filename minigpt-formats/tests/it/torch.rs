@@ -4,7 +4,7 @@
 use crate::support::{Fixture, assert_close};
 use candle_core::Device;
 use minigpt_formats::load;
-use minigpt_formats::torch::{self, Checkpoint, Value as Pickled};
+use minigpt_formats::torch::{self, TorchArchive, Value as Pickled};
 use minigpt_model::Gpt;
 use proptest::prelude::*;
 use std::fs;
@@ -86,20 +86,20 @@ fn a_checkpoint_that_would_run_a_program_is_refused_and_nothing_runs() {
 fn no_cut_or_mutated_file_does_more_than_an_error() {
     let bytes = fs::read(file("ckpt.pt")).unwrap();
     for end in (0..bytes.len()).step_by(97) {
-        assert!(Checkpoint::open(&bytes[..end]).is_err());
+        assert!(TorchArchive::open(&bytes[..end]).is_err());
     }
     // The directory is at the end: each of its bytes, mutated in several ways.
     for at in bytes.len() - 600..bytes.len() {
         for mask in [0x01, 0x80, 0xff] {
             let mut mutated = bytes.clone();
             mutated[at] ^= mask;
-            if let Ok(checkpoint) = Checkpoint::open(&mutated) {
+            if let Ok(checkpoint) = TorchArchive::open(&mutated) {
                 let _ = checkpoint.root.get("model").map(|model| checkpoint.tensors(model));
             }
         }
     }
-    assert!(Checkpoint::open(b"").is_err());
-    assert!(Checkpoint::open(b"\x80\x02}q\x00.").is_err_and(|e| e.contains("not a zip archive")));
+    assert!(TorchArchive::open(b"").is_err());
+    assert!(TorchArchive::open(b"\x80\x02}q\x00.").is_err_and(|e| e.contains("not a zip archive")));
 }
 
 proptest! {
@@ -108,7 +108,7 @@ proptest! {
     #[test]
     fn no_bytes_are_more_than_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = torch::read(&bytes);
-        let _ = Checkpoint::open(&bytes);
+        let _ = TorchArchive::open(&bytes);
     }
 
     #[test]
@@ -122,7 +122,7 @@ proptest! {
             let at = if i % 2 == 0 { index.index(4000) } else { length - 1 - index.index(3000) };
             bytes[at] = byte;
         }
-        if let Ok(checkpoint) = Checkpoint::open(&bytes) {
+        if let Ok(checkpoint) = TorchArchive::open(&bytes) {
             let _ = checkpoint.root.get("model").map(|model| checkpoint.tensors(model));
         }
     }
