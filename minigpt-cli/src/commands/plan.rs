@@ -1,10 +1,10 @@
 //! `minigpt plan`: what a model costs before anyone trains it.
 
+use crate::output;
 use crate::table::Table;
-use crate::{limit, output};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use minigpt::settings;
+use minigpt::{limit, settings};
 use minigpt_charts::{bytes, count, metric};
 use minigpt_formats::folder;
 use minigpt_model::plan::{Plan, expected_loss};

@@ -1,10 +1,10 @@
 //! What was measured, beside what the machine can do: for programs and for people.
 
 use super::times::Times;
-use crate::limit::Limit;
 use crate::output;
 use crate::table::Table;
 use anyhow::Result;
+use minigpt::limit::Limit;
 use minigpt::machine;
 use minigpt_charts::{bytes, count, counted, metric};
 use minigpt_model::Config;
