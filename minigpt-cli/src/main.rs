@@ -7,7 +7,6 @@ mod device;
 #[cfg(test)]
 mod docs;
 mod dtype;
-mod limit;
 mod output;
 mod progress;
 #[cfg(test)]

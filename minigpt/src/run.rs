@@ -120,7 +120,8 @@ fn shape(config: &RunConfig, data: &TrainingData, base: Option<&Path>, changes: 
     let model = load_config(base)?;
     let as_json = |config| serde_json::to_value(config).unwrap_or_default();
     let (then, now) = (as_json(&model), as_json(&config.model));
-    let mut named = changes.iter().filter_map(|change| change.split_once('=')?.0.trim().strip_prefix("model."));
+    let mut named =
+        changes.iter().filter_map(|change| change.split_once('=')?.0.trim().strip_prefix("model."));
     if let Some(key) = named.find(|key| then.get(key) != now.get(key)) {
         let (then, now) = (&then[key], &now[key]);
         let message = format!("model.{key} is {now}, but the model in {} has {then}", base.display());

@@ -1,9 +1,9 @@
 //! `minigpt plan`: what a model costs before anyone trains it.
 
-use crate::{limit, output};
+use crate::output;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use minigpt::settings;
+use minigpt::{limit, settings};
 use minigpt_charts::{Table, bytes, count, duration, metric};
 use minigpt_formats::load_config;
 use minigpt_model::plan::{Plan, expected_loss};

@@ -1,27 +1,12 @@
 //! `minigpt bench` as a person types it, on models small enough for a test. No test asks how fast anything is.
 
-use assert_cmd::Command;
-use minigpt_formats::hugging_face;
-use minigpt_model::{Config, Device, Gpt};
+use crate::support::{Place, answer, assert_contains, failure, shown, small};
+use minigpt_model::Config;
 use serde_json::Value;
 
 /// A model that takes no time at all.
 const SMALL: [&str; 10] =
     ["--preset", "textbook", "--n-layer", "1", "--n-embd", "16", "--vocab-size", "23", "--block-size", "24"];
-
-fn bench(args: &[&str]) -> std::process::Output {
-    Command::cargo_bin("minigpt").unwrap().arg("bench").args(args).output().unwrap()
-}
-
-fn shown(args: &[&str]) -> String {
-    let output = bench(args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn answer(args: &[&str]) -> Value {
-    serde_json::from_str(&shown(&[args, &["--json"]].concat())).unwrap()
-}
 
 fn assert_positive(answer: &Value, fields: &[&str]) {
     for field in fields {
@@ -60,7 +45,7 @@ fn assert_limit(limit: &Value) {
 
 #[test]
 fn training_steps_are_measured() {
-    let few = ["train", "--batch-size", "3", "--context", "8", "--steps", "3", "--dropout", "0.1"];
+    let few = ["bench", "train", "--batch-size", "3", "--context", "8", "--steps", "3", "--dropout", "0.1"];
     let answer = answer(&[&few, &SMALL[..]].concat());
     assert_measured(&answer);
     assert_eq!((&answer["measured"], &answer["tokens_per_step"]), (&"train".into(), &24.into()));
@@ -70,8 +55,9 @@ fn training_steps_are_measured() {
 
 #[test]
 fn decoding_tells_what_is_read_of_the_memory() {
-    let one = answer(&[&["decode", "--repeat", "1"], &SMALL[..]].concat());
-    let many = answer(&[&["decode", "--batch-size", "4", "--max-new-tokens", "5"], &SMALL[..]].concat());
+    let one = answer(&[&["bench", "decode", "--repeat", "1"], &SMALL[..]].concat());
+    let many =
+        answer(&[&["bench", "decode", "--batch-size", "4", "--max-new-tokens", "5"], &SMALL[..]].concat());
     for answer in [&one, &many] {
         assert_measured(answer);
         assert_positive(answer, &["bytes_read_per_token", "read_bytes_per_second", "share_of_read_rate"]);
@@ -83,44 +69,37 @@ fn decoding_tells_what_is_read_of_the_memory() {
 
 #[test]
 fn prompts_are_read_whole() {
-    let answer = answer(&[&["prefill", "--prompt-length", "24", "--batch-size", "2"], &SMALL[..]].concat());
+    let answer =
+        answer(&[&["bench", "prefill", "--prompt-length", "24", "--batch-size", "2"], &SMALL[..]].concat());
     assert_measured(&answer);
     assert_eq!(answer["tokens_per_step"], 48);
 }
 
 #[test]
 fn a_model_folder_is_measured_as_it_is() {
-    let folder = tempfile::tempdir().unwrap();
-    let config =
-        Config { vocab_size: 11, block_size: 6, n_layer: 1, n_head: 2, n_embd: 8, ..Config::default() };
-    hugging_face::save(&Gpt::new(config, 1, &Device::Cpu).unwrap(), folder.path()).unwrap();
-    let model = folder.path().to_str().unwrap();
+    let place = Place::new();
+    let config = Config { block_size: 6, n_embd: 8, ..small(11) };
+    let model = place.model("model", config, None);
     let few = ["--steps", "1", "--warm-up", "0", "--optimizer", "muon"];
-    let answer = answer(&[&["train", "--model", model], &few[..]].concat());
+    let answer = answer(&[&["bench", "train", "--model", &model], &few[..]].concat());
     assert_eq!((&answer["config"]["n_embd"], &answer["tokens_per_step"]), (&8.into(), &24.into()));
 }
 
 #[test]
 fn people_see_a_table_with_the_limit_beside_it() {
-    let shown = shown(&[&["decode", "--repeat", "2"], &SMALL[..]].concat());
-    for part in
-        ["textbook (1 layer, 4 heads", "tokens/s", "median of 2", "matrix products", "reading memory", " %"]
-    {
-        assert!(shown.contains(part), "{part:?} is not in:\n{shown}");
-    }
+    let shown = shown(&[&["bench", "decode", "--repeat", "2"], &SMALL[..]].concat());
+    let parts =
+        ["textbook (1 layer, 4 heads", "tokens/s", "median of 2", "matrix products", "reading memory", " %"];
+    assert_contains(&shown, &parts);
 }
 
 #[test]
 fn the_limit_can_be_had_alone() {
-    assert_limit(&answer(&["limit"]));
+    assert_limit(&answer(&["bench", "limit"]));
 }
 
 fn assert_refused(args: &[&str], code: i32, part: &str) {
-    let output = bench(args);
-    let error = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{args:?}: {error}");
-    assert!(error.contains(part) && !error.contains("panicked"), "{args:?}: {error}");
-    assert!(output.stdout.is_empty(), "{args:?} says something on standard output");
+    assert_contains(&failure(&[&["bench"], args].concat(), code), &[part]);
 }
 
 #[test]

@@ -1,67 +1,12 @@
 //! `minigpt data` as a person or a program runs it: what it writes, what it says, and what it does with bad input.
 
-use assert_cmd::Command;
-use assert_cmd::assert::Assert;
-use serde_json::{Value, json};
+use crate::support::{Done, Place, minigpt, serve};
+use serde_json::json;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::thread;
-use tempfile::TempDir;
+use std::path::Path;
 
-fn data(args: &[&str], input: impl Into<Vec<u8>>) -> Assert {
-    let mut command = Command::cargo_bin("minigpt").unwrap();
-    for proxy in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
-        command.env_remove(proxy);
-    }
-    command.arg("data").args(args).write_stdin(input).assert()
-}
-
-fn stdout(done: &Assert) -> String {
-    String::from_utf8(done.get_output().stdout.clone()).unwrap()
-}
-
-fn stderr(done: &Assert) -> String {
-    String::from_utf8(done.get_output().stderr.clone()).unwrap()
-}
-
-/// The one JSON value on standard output.
-fn answer(done: &Assert) -> Value {
-    serde_json::from_str(&stdout(done)).unwrap()
-}
-
-/// A folder to work in.
-struct Place(TempDir);
-
-impl Place {
-    fn new() -> Self {
-        Place(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn text(&self, name: &str) -> String {
-        self.path(name).to_str().unwrap().to_owned()
-    }
-
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
-        let path = self.path(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, bytes).unwrap();
-        self.text(name)
-    }
-
-    fn names(&self, name: &str) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(self.path(name))
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
+fn data(args: &[&str], input: impl Into<Vec<u8>>) -> Done {
+    minigpt(&[&["data"], args].concat()).stdin(input).run()
 }
 
 fn ids(path: &Path) -> Vec<u16> {
@@ -71,7 +16,7 @@ fn ids(path: &Path) -> Vec<u16> {
 mod prepare {
     use super::*;
 
-    fn prepare(input: &str, out: &str, more: &[&str]) -> Assert {
+    fn prepare(input: &str, out: &str, more: &[&str]) -> Done {
         data(&[&["prepare", "--input", input, "--out", out], more].concat(), "")
     }
 
@@ -87,12 +32,12 @@ mod prepare {
             place.names("out"),
             ["meta.json", "tokenizer.json", "tokenizer_config.json", "train.bin", "val.bin"]
         );
-        let meta: Value = serde_json::from_slice(&fs::read(place.path("out/meta.json")).unwrap()).unwrap();
+        let meta = place.read_json("out/meta.json");
         assert_eq!(meta["dtype"], "u16");
         assert_eq!(meta["train"], json!({"tokens": 10, "characters": 10}));
         assert_eq!(meta["tokenizer"]["kind"], "char");
         assert_eq!(meta["tokenizer"]["vocab_size"], 8);
-        let mut said = answer(&done);
+        let mut said = done.json();
         assert_eq!(said["out"], place.text("out"));
         said.as_object_mut().unwrap().remove("out");
         assert_eq!(said, meta);
@@ -106,10 +51,10 @@ mod prepare {
         let done = data(&args, "Hello, worldHello, world").success();
         assert_eq!(ids(&place.path("out/train.bin")), [15496, 11, 995]);
         assert_eq!(ids(&place.path("out/val.bin")), [15496, 11, 995]);
-        assert!(stdout(&done).contains("standard input"), "{}", stdout(&done));
-        assert!(stdout(&done).contains("bpe, 50,257 tokens"));
+        assert!(done.stdout().contains("standard input"), "{}", done.stdout());
+        assert!(done.stdout().contains("bpe, 50,257 tokens"));
         let stats = data(&["stats", &out, "--json"], "").success();
-        assert_eq!(answer(&stats)["largest_id"], 15496);
+        assert_eq!(stats.json()["largest_id"], 15496);
     }
 
     #[test]
@@ -121,7 +66,7 @@ mod prepare {
         let done = prepare(&place.text("in"), &place.text("out"), &["--val-fraction", "0"]).success();
         assert_eq!(ids(&place.path("out/train.bin")), [1, 0, 2]);
         assert!(ids(&place.path("out/val.bin")).is_empty());
-        assert!(stdout(&done).contains("2 files, 1 other file left out"), "{}", stdout(&done));
+        assert!(done.stdout().contains("2 files, 1 other file left out"), "{}", done.stdout());
     }
 
     #[test]
@@ -130,7 +75,7 @@ mod prepare {
         let input = place.write("in.txt", "\u{feff}a\r\nb\0\r\n");
         let done = prepare(&input, &place.text("out"), &["--val-fraction", "0"]).success();
         assert_eq!(ids(&place.path("out/train.bin")), [1, 0, 2, 0]);
-        let said = stdout(&done);
+        let said = done.stdout();
         assert!(
             said.contains("1 byte order mark dropped, 1 NUL character dropped, 2 line ends made \\n"),
             "{said}"
@@ -158,8 +103,8 @@ mod prepare {
     fn refused(place: &Place, input: &str, more: &[&str], expected: &str) {
         let before = place.names("");
         let done = prepare(input, &place.text("out"), more).code(1);
-        assert_eq!(stdout(&done), "");
-        let error = stderr(&done);
+        assert_eq!(done.stdout(), "");
+        let error = done.stderr();
         assert!(error.contains(expected), "{error}");
         assert!(error.starts_with("error: ") && !error.contains("panicked"), "{error}");
         assert_eq!(place.names(""), before);
@@ -221,13 +166,13 @@ mod prepare {
         let input = place.write("in.txt", "abcdefghij");
         prepare(&input, &place.text("out"), &[]).success();
         let done = prepare(&input, &place.text("out"), &["--limit", "5"]).code(1);
-        assert!(stderr(&done).contains("pass --force to replace it"), "{}", stderr(&done));
+        assert!(done.stderr().contains("pass --force to replace it"), "{}", done.stderr());
         assert_eq!(ids(&place.path("out/train.bin")).len(), 9);
         prepare(&input, &place.text("out"), &["--limit", "5", "--force"]).success();
         assert_eq!(ids(&place.path("out/train.bin")).len(), 4);
         place.write("out/notes.txt", "mine");
         let done = prepare(&input, &place.text("out"), &["--force"]).code(1);
-        assert!(stderr(&done).contains("\"notes.txt\", which is not ours to delete"), "{}", stderr(&done));
+        assert!(done.stderr().contains("\"notes.txt\", which is not ours to delete"), "{}", done.stderr());
         // A file where the folder should go, and one where its parent should be.
         for out in ["in.txt", "in.txt/out"] {
             prepare(&input, &place.text(out), &["--force"]).code(1);
@@ -244,7 +189,7 @@ mod prepare {
         prepare(&input, &out, &[]).success();
         let stats = |expected: &str| {
             let done = data(&["stats", &out], "").code(1);
-            assert!(stderr(&done).contains(expected), "{}", stderr(&done));
+            assert!(done.stderr().contains(expected), "{}", done.stderr());
         };
         place.write("out/train.bin", [0; 5]);
         stats("5 bytes is no multiple of 2");
@@ -258,7 +203,7 @@ mod prepare {
         // Without a description it is a folder as nanoGPT makes them.
         fs::remove_file(place.path("out/meta.json")).unwrap();
         let done = data(&["stats", &out, "--json"], "").success();
-        assert_eq!(answer(&done)["largest_id"], 320);
+        assert_eq!(done.json()["largest_id"], 320);
     }
 }
 
@@ -277,7 +222,7 @@ mod split {
         let out = place.text("out");
         let args = ["split", &input, "--ratio", "0.8", "--seed", "7", "--out", &out, "--json"];
         let done = data(&args, "").success();
-        let said = answer(&done);
+        let said = done.json();
         assert_eq!(
             (&said["lines"], &said["train_lines"], &said["val_lines"]),
             (&json!(100), &json!(80), &json!(20))
@@ -287,7 +232,7 @@ mod split {
             said["bad"]["first"][0],
             json!({"line": 97, "reason": "not JSON: expected value (column 1)"})
         );
-        assert!(stderr(&done).contains("line 99: invalid type: integer"), "{}", stderr(&done));
+        assert!(done.stderr().contains("line 99: invalid type: integer"), "{}", done.stderr());
         let read = |name: &str| fs::read_to_string(place.path("out").join(name)).unwrap();
         let (train, val) = (read("train.jsonl"), read("val.jsonl"));
         let mut together: Vec<&str> = train.split_inclusive('\n').chain(val.split_inclusive('\n')).collect();
@@ -317,13 +262,13 @@ mod split {
   val     2  {out}/val.jsonl
 "
         );
-        assert_eq!(stdout(&done), parts);
+        assert_eq!(done.stdout(), parts);
         data(&["split", &input, "--out", &out], "").code(1);
         data(&["split", &input, "--out", &out, "--limit", "5", "--force"], "").success();
         assert_eq!(fs::read_to_string(place.path("out/train.jsonl")).unwrap().lines().count(), 4);
         let empty = place.write("empty.jsonl", "");
         let done = data(&["split", &empty, "--out", &place.text("none")], "").code(1);
-        assert!(stderr(&done).contains("has no text in it"));
+        assert!(done.stderr().contains("has no text in it"));
         assert_eq!(place.names(""), ["empty.jsonl", "in.jsonl", "out"]);
     }
 
@@ -334,7 +279,7 @@ mod split {
         for ratio in ["1.5", "-0.1", "x", "NaN"] {
             let ratio = format!("--ratio={ratio}");
             let done = data(&["split", &input, &ratio, "--out", &place.text("out")], "").code(2);
-            assert!(stderr(&done).contains("a number from 0 to 1 is needed"), "{}", stderr(&done));
+            assert!(done.stderr().contains("a number from 0 to 1 is needed"), "{}", done.stderr());
         }
     }
 }
@@ -354,7 +299,7 @@ mod stats {
             .write("qa.jsonl", [good.as_bytes(), talk.as_bytes(), b"\n", bad.as_bytes(), b"\xff\n"].concat());
         let svg = place.text("lengths.svg");
         let done = data(&["stats", &input, "--max-length", "50", "--svg", &svg, "--json"], "").success();
-        let said = answer(&done);
+        let said = done.json();
         assert_eq!(
             (&said["kind"], &said["examples"], &said["conversations"]),
             (&json!("qa"), &json!(101), &json!(1))
@@ -382,12 +327,12 @@ mod stats {
         assert!(svg.starts_with("<svg") && svg.contains("max_length 50"));
 
         let done = data(&["stats", &input], "").success();
-        let said = stdout(&done);
+        let said = done.stdout();
         assert!(said.contains("suggested max_length 98: 95.0 % whole, 5 examples cut"), "{said}");
         assert!(said.contains("█"));
-        assert!(stderr(&done).contains("4 lines can't be used"), "{}", stderr(&done));
+        assert!(done.stderr().contains("4 lines can't be used"), "{}", done.stderr());
         let done = data(&["stats", &input, "--limit", "10", "--json"], "").success();
-        assert_eq!(answer(&done)["examples"], 10);
+        assert_eq!(done.json()["examples"], 10);
     }
 
     #[test]
@@ -398,8 +343,8 @@ mod stats {
         {
             let input = place.write("qa.jsonl", text);
             let done = data(&["stats", &input], "").code(1);
-            assert!(stderr(&done).contains("has no usable line") && stderr(&done).contains(expected));
-            assert_eq!(stdout(&done), "");
+            assert!(done.stderr().contains("has no usable line") && done.stderr().contains(expected));
+            assert_eq!(done.stdout(), "");
         }
     }
 
@@ -409,7 +354,7 @@ mod stats {
         let long = "字".repeat(10 << 20 >> 1);
         let input = place.write("qa.jsonl", format!("{{\"question\":\"{long}\",\"answer\":\"是\"}}"));
         let done = data(&["stats", &input, "--json"], "").success();
-        assert_eq!(answer(&done)["lengths"]["max"], (10 << 20 >> 1) + 3);
+        assert_eq!(done.json()["lengths"]["max"], (10 << 20 >> 1) + 3);
         let out = place.text("out");
         data(&["split", &input, "--out", &out, "--ratio", "1"], "").success();
         assert_eq!(fs::read(place.path("out/train.jsonl")).unwrap(), fs::read(&input).unwrap());
@@ -422,9 +367,9 @@ mod stats {
         let vocabulary = place.write("vocab.json", words);
         let input = place.write("qa.jsonl", "{\"question\":\"ab\",\"answer\":\"bab\"}\n");
         let done = data(&["stats", &input, "--tokenizer", &vocabulary, "--json"], "").success();
-        assert_eq!(answer(&done)["unknown"], 3);
+        assert_eq!(done.json()["unknown"], 3);
         let done = data(&["stats", &input, "--tokenizer", &vocabulary], "").success();
-        assert!(stdout(&done).contains("3 tokens are <unk>"));
+        assert!(done.stdout().contains("3 tokens are <unk>"));
     }
 
     #[test]
@@ -432,7 +377,7 @@ mod stats {
         let place = Place::new();
         let input = place.write("in.txt", "to be\r\nor not to be\n");
         let done = data(&["stats", &input, "--json"], "").success();
-        let said = answer(&done);
+        let said = done.json();
         assert_eq!(
             (&said["kind"], &said["characters"], &said["tokens"]),
             (&json!("text"), &json!(19), &json!(19))
@@ -440,12 +385,12 @@ mod stats {
         assert_eq!(said["line_characters"]["max"], 12);
         assert_eq!(said["cleaned"]["line_ends"], 1);
         let done = data(&["stats", "-", "--tokenizer", "gpt2"], "to be or not to be").success();
-        assert!(stdout(&done).contains("6, 3.00 bytes each"), "{}", stdout(&done));
+        assert!(done.stdout().contains("6, 3.00 bytes each"), "{}", done.stdout());
         let done = data(&["stats", &input, "--max-length", "9"], "").code(2);
-        assert!(stderr(&done).contains("block_size"));
+        assert!(done.stderr().contains("block_size"));
         let done = data(&["stats", &input, "--svg", &place.text("no/such/place.svg")], "").code(1);
-        assert!(stderr(&done).contains("could not draw the lengths"));
-        assert_eq!(stdout(&done), "");
+        assert!(done.stderr().contains("could not draw the lengths"));
+        assert_eq!(done.stdout(), "");
     }
 }
 
@@ -453,48 +398,37 @@ mod download {
     use super::*;
 
     /// Answers every request with the same bytes.
-    fn serve(body: &'static [u8]) -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                let request = BufReader::new(stream.try_clone().unwrap());
-                let _ = request.lines().take_while(|line| line.as_ref().is_ok_and(|l| !l.is_empty())).count();
-                let head =
-                    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-                let _ = stream.write_all(&[head.as_bytes(), body].concat());
-            }
-        });
-        endpoint
+    fn serving(body: &'static [u8]) -> String {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+        serve(move |_| [head.as_bytes(), body].concat())
     }
 
     #[test]
     fn a_set_is_fetched_and_its_hash_recorded() {
         let place = Place::new();
-        let endpoint = serve(b"emma\nolivia\n");
+        let endpoint = serving(b"emma\nolivia\n");
         let out = place.text("data");
         let args = ["download", "names", "--out", &out, "--endpoint", &endpoint];
         let done = data(&[&args[..], &["--json"]].concat(), "").success();
-        let said = answer(&done);
+        let said = done.json();
         assert_eq!(said["path"], place.text("data/names.txt"));
         assert_eq!(
             (&said["bytes"], &said["checked"], &said["fetched"]),
             (&json!(12), &json!("first"), &json!(true))
         );
-        assert!(stderr(&done).contains("names: 228 kB, MIT\nfetching 12 bytes from http://127.0.0.1"));
+        assert!(done.stderr().contains("names: 228 kB, MIT\nfetching 12 bytes from http://127.0.0.1"));
         assert_eq!(place.names("data"), ["names.txt", "names.txt.sha256"]);
         let done = data(&args, "").success();
-        assert!(stdout(&done).contains("nothing was fetched"), "{}", stdout(&done));
+        assert!(done.stdout().contains("nothing was fetched"), "{}", done.stdout());
     }
 
     #[test]
     fn what_is_not_the_file_is_refused() {
         let place = Place::new();
-        let endpoint = serve(b"<html>Sign in to the hotel network</html>");
+        let endpoint = serving(b"<html>Sign in to the hotel network</html>");
         let out = place.text("data");
         let done = data(&["download", "shakespeare", "--out", &out, "--endpoint", &endpoint], "").code(1);
-        assert!(stderr(&done).contains("41 bytes there, 1115394 are expected"), "{}", stderr(&done));
+        assert!(done.stderr().contains("41 bytes there, 1115394 are expected"), "{}", done.stderr());
         assert!(!place.path("data/shakespeare.txt").exists());
     }
 
@@ -504,22 +438,22 @@ mod download {
         let out = place.text("data");
         let args = ["download", "names", "--out", &out, "--endpoint", "http://127.0.0.1:1"];
         let done = data(&args, "").code(1);
-        assert!(stderr(&done).contains("are you online?"), "{}", stderr(&done));
-        assert!(stderr(&done).contains("--endpoint URL"), "{}", stderr(&done));
-        assert_eq!(stdout(&done), "");
+        assert!(done.stderr().contains("are you online?"), "{}", done.stderr());
+        assert!(done.stderr().contains("--endpoint URL"), "{}", done.stderr());
+        assert_eq!(done.stdout(), "");
     }
 
     #[test]
     fn an_unknown_name_is_wrong_usage_and_the_known_ones_are_shown() {
         let done = data(&["download", "shakespear"], "").code(2);
-        assert!(stderr(&done).contains("shakespeare"), "{}", stderr(&done));
+        assert!(done.stderr().contains("shakespeare"), "{}", done.stderr());
     }
 }
 
 #[test]
 fn the_built_in_set_is_used_by_its_name() {
     let done = data(&["stats", "builtin", "--json"], "").success();
-    let said = answer(&done);
+    let said = done.json();
     assert_eq!(
         (&said["kind"], &said["unknown"], &said["bad"]["total"]),
         (&json!("qa"), &json!(0), &json!(0))
@@ -528,9 +462,9 @@ fn the_built_in_set_is_used_by_its_name() {
     let place = Place::new();
     let out = place.text("out");
     let done = data(&["prepare", "--input", "builtin", "--out", &out], "").code(1);
-    assert!(stderr(&done).contains("need no preparing"), "{}", stderr(&done));
+    assert!(done.stderr().contains("need no preparing"), "{}", done.stderr());
     let done = data(&["split", "builtin", "--out", &out], "").code(1);
-    assert!(stderr(&done).contains("split already"), "{}", stderr(&done));
+    assert!(done.stderr().contains("split already"), "{}", done.stderr());
 }
 
 #[test]
@@ -546,10 +480,10 @@ fn the_list_names_every_set_with_size_licence_and_check() {
         "SHA-256",
         "public domain",
     ] {
-        assert!(stdout(&done).contains(name), "{name}");
+        assert!(done.stdout().contains(name), "{name}");
     }
     let done = data(&["list", "--json"], "").success();
-    let said = answer(&done);
+    let said = done.json();
     assert_eq!(said["builtin"]["name"], "builtin");
     assert!(said["builtin"]["held_out"].as_u64().unwrap() > 0);
     let shakespeare =

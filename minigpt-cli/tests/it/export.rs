@@ -1,38 +1,20 @@
 //! `minigpt export` as a person types it.
 
-use crate::support::{answer, refused};
+use crate::support::{self, Place, SPECIAL, answer, refused};
 use minigpt_formats::hugging_face;
 use minigpt_model::{Config, Device, Gpt, Tensor, Weight};
-use minigpt_tokenizer::{BpeTrainer, CharTokenizer, Tokenizer};
+use minigpt_tokenizer::{BpeTrainer, Tokenizer};
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Folders of small models, side by side.
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn text(&self, name: &str) -> String {
-        self.path(name).to_str().unwrap().to_owned()
-    }
-
-    fn model(&self, name: &str, preset: &str, tokenizer: &Tokenizer) -> String {
-        let shape = Config::preset(preset).unwrap();
-        let vocab_size = tokenizer.vocab_size() + 3;
-        let shape =
-            Config { vocab_size, block_size: 16, n_layer: 2, n_head: 2, n_embd: 32, n_inner: None, ..shape };
-        hugging_face::save(&Gpt::new(shape, 1, &Device::Cpu).unwrap(), &self.path(name)).unwrap();
-        tokenizer.save(&self.path(name)).unwrap();
-        self.text(name)
-    }
+/// A small model of a preset's kind, with more entries in its vocabulary than its tokenizer has.
+fn model_of(place: &Place, name: &str, preset: &str, tokenizer: &Tokenizer) -> String {
+    let shape = Config { n_embd: 32, ..support::small(tokenizer.vocab_size() + 3) };
+    let Config { vocab_size, block_size, n_layer, n_head, n_embd, n_inner, .. } = shape;
+    let preset = Config::preset(preset).unwrap();
+    let shape = Config { vocab_size, block_size, n_layer, n_head, n_embd, n_inner, ..preset };
+    place.model(name, shape, Some(tokenizer))
 }
 
 fn bpe() -> Tokenizer {
@@ -42,13 +24,13 @@ fn bpe() -> Tokenizer {
 }
 
 fn characters() -> Tokenizer {
-    Tokenizer::Char(CharTokenizer::from_text(&["<pad>", "<unk>", "<sep>"], "abc你好".chars()).unwrap())
+    support::characters(&SPECIAL, "abc你好")
 }
 
 #[test]
 fn a_folder_in_half_the_bytes_and_several_files_is_nearly_the_same_model() {
     let place = Place::new();
-    let (model, out) = (place.model("model", "gpt2", &bpe()), place.text("half"));
+    let (model, out) = (model_of(&place, "model", "gpt2", &bpe()), place.text("half"));
     let export = ["export", "--model", &model, "--to", "hf", "--out", &out, "--dtype", "f16", "--json"];
     let written = answer(&export);
     let difference = written["largest_difference"].as_f64().unwrap();
@@ -73,9 +55,7 @@ fn weights_can_be_shared_out_among_files() {
     let tokenizer = bpe();
     let shape =
         Config { vocab_size: 20_000, n_layer: 1, n_head: 1, n_embd: 32, block_size: 8, ..Config::default() };
-    hugging_face::save(&Gpt::new(shape, 1, &Device::Cpu).unwrap(), &place.path("model")).unwrap();
-    tokenizer.save(&place.path("model")).unwrap();
-    let (model, out) = (place.text("model"), place.text("shards"));
+    let (model, out) = (place.model("model", shape, Some(&tokenizer)), place.text("shards"));
     answer(&["export", "--model", &model, "--to", "hf", "--out", &out, "--max-shard-size", "1", "--json"]);
     let index = fs::read(place.path("shards/model.safetensors.index.json")).unwrap();
     let index: Value = serde_json::from_slice(&index).unwrap();
@@ -93,7 +73,7 @@ fn weights_can_be_shared_out_among_files() {
 #[test]
 fn a_gguf_file_is_written_in_every_type() {
     let place = Place::new();
-    let model = place.model("model", "gpt2", &bpe());
+    let model = model_of(&place, "model", "gpt2", &bpe());
     let mut sizes = Vec::new();
     for dtype in ["f32", "f16", "q8_0", "q4_k"] {
         let out = place.text(&format!("{dtype}.gguf"));
@@ -108,7 +88,7 @@ fn a_gguf_file_is_written_in_every_type() {
         );
     }
     assert!(sizes[0] > sizes[1] && sizes[1] > sizes[2] && sizes[2] >= sizes[3], "{sizes:?}");
-    let nano = place.model("nano", "shakespeare-char", &bpe());
+    let nano = model_of(&place, "nano", "shakespeare-char", &bpe());
     let notes =
         answer(&["export", "--model", &nano, "--to", "gguf", "--out", &place.text("n.gguf"), "--json"]);
     assert!(notes["notes"][0].as_str().unwrap().contains("GELU"), "{notes}");
@@ -117,8 +97,8 @@ fn a_gguf_file_is_written_in_every_type() {
 #[test]
 fn a_checkpoint_for_nanogpt_comes_back_as_the_same_model() {
     let place = Place::new();
-    let plain = Tokenizer::Char(CharTokenizer::from_text(&[], "abc你好".chars()).unwrap());
-    let (model, out) = (place.model("model", "shakespeare-char", &plain), place.text("ckpt.pt"));
+    let plain = support::characters(&[], "abc你好");
+    let (model, out) = (model_of(&place, "model", "shakespeare-char", &plain), place.text("ckpt.pt"));
     let written = answer(&["export", "--model", &model, "--to", "nanogpt", "--out", &out, "--json"]);
     assert_eq!(written["largest_difference"], 0.0);
     assert!(written["notes"][0].as_str().unwrap().contains("meta.pkl"), "{written}");
@@ -133,7 +113,7 @@ fn a_checkpoint_for_nanogpt_comes_back_as_the_same_model() {
 fn what_the_other_tool_can_not_express_is_refused_with_the_reason() {
     let place = Place::new();
     let (characters, textbook) =
-        (place.model("c", "gpt2", &characters()), place.model("t", "textbook", &bpe()));
+        (model_of(&place, "c", "gpt2", &characters()), model_of(&place, "t", "textbook", &bpe()));
     let out = place.text("out");
     let export = |model: &str, to: &str, more: &[&str]| {
         refused(&[&["export", "--model", model, "--to", to, "--out", &out][..], more].concat())
@@ -152,7 +132,7 @@ fn what_the_other_tool_can_not_express_is_refused_with_the_reason() {
 #[test]
 fn a_vocabulary_goes_out_and_comes_in_again() {
     let place = Place::new();
-    let model = place.model("model", "qa", &characters());
+    let model = model_of(&place, "model", "qa", &characters());
     let out = place.text("vocabulary.json");
     answer(&["export", "--model", &model, "--to", "vocab", "--out", &out, "--json"]);
     let vocabulary: Value = serde_json::from_slice(&fs::read(&out).unwrap()).unwrap();
@@ -164,7 +144,7 @@ fn a_vocabulary_goes_out_and_comes_in_again() {
 #[test]
 fn an_export_that_overflows_fails_names_the_tensor_and_leaves_nothing() {
     let place = Place::new();
-    let model = place.model("model", "gpt2", &bpe());
+    let model = model_of(&place, "model", "gpt2", &bpe());
     let gpt = minigpt_formats::load(Path::new(&model), &Device::Cpu).unwrap().gpt;
     let weight = |parameter: minigpt_model::Parameter| {
         let mut values = parameter.tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();

@@ -1,76 +1,66 @@
 //! `minigpt generate` as a person types it.
 
-use minigpt_formats::hugging_face;
-use minigpt_model::{Config, Device, Gpt};
-use minigpt_tokenizer::{CharTokenizer, Tokenizer};
+use crate::support::{
+    Done, Place, SPECIAL, answer, assert_contains, characters, failure, fixture, minigpt, small,
+};
+use minigpt_model::Config;
 use serde_json::Value;
-use std::io::Write;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
 
 /// A small model that reads and writes a few characters.
-struct Model(tempfile::TempDir);
+struct Model(Place);
 
 impl Model {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let characters =
-            CharTokenizer::from_text(&["<pad>", "<unk>", "<sep>"], "你好吗我很abc de\n".chars()).unwrap();
-        let tokenizer = Tokenizer::Char(characters);
-        let config = Config {
-            vocab_size: tokenizer.vocab_size(),
-            block_size: 12,
-            n_layer: 2,
-            n_head: 2,
-            n_embd: 16,
-            initializer_range: 0.5,
-            ..Config::default()
-        };
-        hugging_face::save(&Gpt::new(config, 1, &Device::Cpu).unwrap(), folder.path()).unwrap();
-        tokenizer.save(folder.path()).unwrap();
-        Self(folder)
+        Self::with(&SPECIAL, "你好吗我很abc de\n", true)
     }
 
-    fn run(&self, args: &[&str], stdin: &[u8]) -> Output {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_minigpt"))
-            .args(["generate", "--model"])
-            .arg(self.0.path())
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // The program may refuse its arguments before it reads anything.
-        let _ = child.stdin.take().unwrap().write_all(stdin);
-        child.wait_with_output().unwrap()
+    /// One without a token that ends a text.
+    fn endless() -> Self {
+        Self::with(&[], "abcdef", true)
+    }
+
+    fn with(special: &[&str], text: &str, tie_word_embeddings: bool) -> Self {
+        let (place, tokenizer) = (Place::new(), characters(special, text));
+        let config = Config {
+            block_size: BLOCK_SIZE,
+            initializer_range: 0.5,
+            tie_word_embeddings,
+            ..small(tokenizer.vocab_size())
+        };
+        place.model("model", config, Some(&tokenizer));
+        Self(place)
+    }
+
+    fn path(&self) -> String {
+        self.0.text("model")
+    }
+
+    fn run(&self, args: &[&str], stdin: &[u8]) -> Done {
+        minigpt(&[&["generate", "--model", &self.path()], args].concat()).stdin(stdin).run()
     }
 
     fn text(&self, args: &[&str]) -> String {
-        let output = self.run(args, b"");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
+        self.run(args, b"").success().stdout().to_owned()
     }
 
     fn answer(&self, args: &[&str]) -> Value {
-        serde_json::from_str(&self.text(&[args, &["--json"]].concat())).unwrap()
+        answer(&[&["generate", "--model", &self.path()], args].concat())
     }
+}
 
-    fn refused(&self, args: &[&str], code: i32) -> String {
-        let output = self.run(args, b"");
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {error}");
-        assert!(!error.contains("panicked"), "{error}");
-        error
-    }
+const BLOCK_SIZE: usize = 12;
+
+/// The ids of the first text.
+fn ids(answer: &Value) -> Vec<usize> {
+    serde_json::from_value(answer["completions"][0]["ids"].clone()).unwrap()
 }
 
 #[test]
 fn text_streams_behind_its_prompt_and_a_line_says_how_fast() {
-    let output = Model::new().run(&["--prompt", "你好", "--max-new-tokens", "30"], b"");
-    let (text, note) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let done = Model::new().run(&["--prompt", "你好", "--max-new-tokens", "30"], b"").success();
+    let text = done.stdout();
     assert!(text.starts_with("你好") && text.ends_with('\n'), "{text}");
-    assert!(note.contains("tokens/s") && note.contains("first after"), "{note}");
+    assert_contains(done.stderr(), &["tokens/s", "first after"]);
 }
 
 #[test]
@@ -106,8 +96,7 @@ fn streamed_whole_and_piped_texts_are_the_same() {
     let streamed = model.text(&[&["--prompt", "你好"], &options[..]].concat());
     let whole = model.answer(&[&["--prompt", "你好"], &options[..]].concat());
     assert_eq!(streamed, format!("你好{}\n", whole["completions"][0]["text"].as_str().unwrap()));
-    let piped = model.run(&options, "你好".as_bytes());
-    assert_eq!(String::from_utf8(piped.stdout).unwrap(), streamed);
+    assert_eq!(model.run(&options, "你好".as_bytes()).success().stdout(), streamed);
 }
 
 #[test]
@@ -116,30 +105,64 @@ fn an_explanation_marks_what_was_chosen() {
     assert!(text.contains("token 1, entropy") && text.contains("> ") && text.contains(" %"), "{text}");
 }
 
+/// The log-probability of each token after `prompt`, from the model's own logits.
+fn log_probabilities(model: &Model, prompt: &[usize]) -> Vec<f64> {
+    let ids: Vec<String> = prompt.iter().map(ToString::to_string).collect();
+    let inspect = ["inspect", "--model", &model.path(), "--full", "--ids", &ids.join(",")].map(str::to_owned);
+    let logits = answer(&inspect.each_ref().map(String::as_str))["logits"].clone();
+    let logits: Vec<Vec<f64>> = serde_json::from_value(logits).unwrap();
+    let last = logits.last().unwrap();
+    let total = last.iter().map(|x| x.exp()).sum::<f64>().ln();
+    last.iter().map(|x| x - total).collect()
+}
+
+/// Two tokens and as many beams as there are tokens: the search sees every text, so it must find the likeliest.
 #[test]
-fn beams_find_one_text_and_ids_need_no_tokenizer() {
-    let model = Model::new();
-    model.text(&["--prompt", "abc", "--num-beams", "3", "--max-new-tokens", "5"]);
-    let bare = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../minigpt-model/tests/fixtures/rope");
-    let output = Command::new(env!("CARGO_BIN_EXE_minigpt"))
-        .args(["generate", "--ids", "1,2,3", "--max-new-tokens", "4", "--json", "--model"])
-        .arg(bare)
-        .output()
-        .unwrap();
-    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(answer["completions"][0]["ids"].as_array().unwrap().len(), 4);
+fn beams_find_the_likeliest_of_all_texts_where_greedy_does_not() {
+    // With a head of its own the model does not merely repeat its last token.
+    let model = Model::with(&[], "abcdef", false);
+    let mut greedy_was_wrong = 0;
+    for prompt in 0..6 {
+        let first = log_probabilities(&model, &[prompt]);
+        let best = (0..6).flat_map(|a| {
+            let second = log_probabilities(&model, &[prompt, a]);
+            let first = first[a];
+            second.into_iter().enumerate().map(move |(b, second)| (vec![a, b], first + second))
+        });
+        let best = best.max_by(|x, y| x.1.total_cmp(&y.1)).unwrap();
+        let prompt = prompt.to_string();
+        let write =
+            |more: &[&str]| model.answer(&[&["--ids", &prompt, "--max-new-tokens", "2"], more].concat());
+        let beams = write(&["--num-beams", "6"]);
+        assert_eq!((ids(&beams), beams["completions"].as_array().unwrap().len()), (best.0, 1));
+        let logprob = beams["completions"][0]["logprob"].as_f64().unwrap();
+        assert!((logprob - best.1).abs() < 1e-4, "{logprob} is not {}", best.1);
+        let greedy = write(&["--temperature", "0"]);
+        assert!(greedy["completions"][0]["logprob"].as_f64().unwrap() <= logprob + 1e-6);
+        greedy_was_wrong += usize::from(ids(&greedy) != ids(&beams));
+    }
+    assert!(greedy_was_wrong > 0, "greedy finds the same texts, so this says nothing about beams");
+}
+
+#[test]
+fn ids_need_no_tokenizer() {
+    let generate = ["generate", "--ids", "1,2,3", "--max-new-tokens", "4", "--model", &fixture("rope")];
+    let answer = answer(&generate);
+    assert_eq!(ids(&answer).len(), 4);
     assert_eq!(answer["completions"][0]["text"], Value::Null);
 }
 
 #[test]
 fn a_full_context_slides_or_stops_as_asked() {
-    let model = Model::new();
-    let long = ["--prompt", "abc", "--max-new-tokens", "50", "--seed", "3", "--json"];
-    let stopped = model.answer(&[&long[..6], &["--context", "stop"]].concat());
-    let ids = stopped["completions"][0]["ids"].as_array().unwrap().len();
-    assert!(ids <= 10, "{ids}");
-    let slid = model.answer(&long[..6]);
-    assert!(slid["completions"][0]["ids"].as_array().unwrap().len() >= ids);
+    let model = Model::endless();
+    let long = ["--prompt", "abc", "--max-new-tokens", "50", "--seed", "3"];
+    let stopped = model.answer(&[&long[..], &["--context", "stop"]].concat());
+    // The last token is written but need not be read.
+    assert_eq!(ids(&stopped).len(), BLOCK_SIZE + 1 - 3);
+    assert_eq!(stopped["completions"][0]["finish_reason"], "length");
+    let slid = model.answer(&long);
+    assert_eq!(ids(&slid).len(), 50);
+    assert_eq!(ids(&slid)[..ids(&stopped).len()], ids(&stopped));
 }
 
 #[test]
@@ -156,23 +179,17 @@ fn bad_input_is_refused_in_words() {
         (&["--prompt-file", "/no/such/file"], 1, "/no/such/file"),
     ];
     for (args, code, part) in cases {
-        let error = model.refused(args, code);
-        assert!(error.contains(part), "{part:?} is not in {error}");
+        let error = failure(&[&["generate", "--model", &model.path()], args].concat(), code);
+        assert_contains(&error, &[part]);
     }
-    let output = model.run(&[], b"ab\xff");
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("byte 2"));
+    assert_contains(model.run(&[], b"ab\xff").code(1).stderr(), &["byte 2"]);
 }
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_minigpt"))
-        .args(["generate", "--prompt", "abc", "--max-new-tokens", "2000", "--model"])
-        .arg(Model::new().0.keep())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let model = Model::endless();
+    let generate = ["generate", "--prompt", "abc", "--max-new-tokens", "20000", "--model", &model.path()];
+    let mut child = minigpt(&generate).spawn();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);

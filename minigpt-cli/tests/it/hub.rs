@@ -1,15 +1,12 @@
 //! `minigpt import hf:…` against a local server that serves a small model, and misbehaves.
 
+use crate::support::{Done, Place, foreign, minigpt, serve, text};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -32,7 +29,7 @@ struct Server {
 }
 
 fn model_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../minigpt-formats/tests/files/shards")
+    foreign("shards")
 }
 
 /// The files of the model, as the hub lists them.
@@ -51,37 +48,17 @@ fn listing() -> Value {
 
 impl Server {
     fn start(acts: &[(&str, &[Act])]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&requests);
         let mut acts: HashMap<String, Vec<Act>> = acts
             .iter()
             .map(|(end, acts)| ((*end).to_owned(), acts.iter().rev().copied().collect()))
             .collect();
-        thread::spawn(move || {
-            loop {
-                let (mut stream, _) = listener.accept().unwrap();
-                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
-                let Some(Ok(first)) = lines.next() else { continue };
-                let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
-                let (mut start, mut token) = (0, String::new());
-                for line in lines.map_while(Result::ok).take_while(|line| !line.is_empty()) {
-                    let line = line.to_ascii_lowercase();
-                    if let Some(range) = line.strip_prefix("range: bytes=") {
-                        start = range.trim_end_matches('-').parse().unwrap();
-                    }
-                    if let Some(value) = line.strip_prefix("authorization: ") {
-                        token = format!(" {value}");
-                    }
-                }
-                seen.lock().unwrap().push(format!("{path} {start}{token}"));
-                let act = acts
-                    .iter_mut()
-                    .find(|(end, _)| path.ends_with(end.as_str()))
-                    .and_then(|(_, acts)| acts.pop());
-                let _ = stream.write_all(&answer(&path, start, act));
-            }
+        let endpoint = serve(move |request| {
+            let token = request.authorization.as_ref().map_or_else(String::new, |token| format!(" {token}"));
+            seen.lock().unwrap().push(format!("{} {}{token}", request.path, request.start));
+            let act = acts.iter_mut().find(|(end, _)| request.path.ends_with(end.as_str()));
+            answer(&request.path, request.start, act.and_then(|(_, acts)| acts.pop()))
         });
         Self { endpoint, requests }
     }
@@ -125,31 +102,26 @@ fn answer(path: &str, start: usize, act: Option<Act>) -> Vec<u8> {
 }
 
 /// Imports `hf:NAME` with a cache and a token of its own.
-fn import(server: &Server, folder: &Path, name: &str, more: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_minigpt"));
-    command.args(["import", &format!("hf:{name}"), "--json", "--force", "--out"]).arg(folder.join("model"));
-    command.env("MINIGPT_CACHE", folder.join("cache")).env("HF_ENDPOINT", &server.endpoint);
-    command.env("HF_TOKEN", "secret").env_remove("HF_HUB_OFFLINE").envs(more.iter().copied());
-    command.output().unwrap()
-}
-
-fn refused(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(1));
-    String::from_utf8(output.stderr.clone()).unwrap()
+fn import(server: &Server, place: &Place, name: &str, more: &[(&str, &str)]) -> Done {
+    let (name, out) = (format!("hf:{name}"), place.path("model"));
+    let program = minigpt(&["import", &name, "--json", "--force", "--out", text(&out)])
+        .env("MINIGPT_CACHE", place.path("cache"))
+        .env("HF_ENDPOINT", &server.endpoint)
+        .env("HF_TOKEN", "secret")
+        .without_env("HF_HUB_OFFLINE");
+    more.iter().fold(program, |program, (name, value)| program.env(name, value)).run()
 }
 
 #[test]
 fn a_model_comes_in_shards_over_a_bad_line_and_then_needs_no_network() {
-    let folder = tempfile::tempdir().unwrap();
+    let place = Place::new();
     let server = Server::start(&[
         ("blobs=true", &[Act::Busy(0)]),
         ("model-00002-of-00004.safetensors", &[Act::Cut, Act::Cut]),
         ("config.json", &[Act::Busy(1)]),
     ]);
-    let output = import(&server, folder.path(), "owner/model", &[]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(found["kind"], "Hugging Face folder");
+    let output = import(&server, &place, "owner/model", &[]);
+    assert_eq!(output.success().json()["kind"], "Hugging Face folder");
     let requests = server.requests();
     assert!(requests.iter().all(|request| request.ends_with(" bearer secret")), "{requests:?}");
     let shard: Vec<_> = requests.iter().filter(|request| request.contains("00002-of")).collect();
@@ -160,32 +132,35 @@ fn a_model_comes_in_shards_over_a_bad_line_and_then_needs_no_network() {
     );
     let asked = requests.len();
     // Nothing but the list of files is asked for again, and nothing at all offline.
-    assert!(import(&server, folder.path(), "owner/model", &[]).status.success());
+    import(&server, &place, "owner/model", &[]).success();
     assert_eq!(server.requests().len(), asked + 1);
-    assert!(import(&server, folder.path(), "owner/model", &[("HF_HUB_OFFLINE", "1")]).status.success());
+    import(&server, &place, "owner/model", &[("HF_HUB_OFFLINE", "1")]).success();
     assert_eq!(server.requests().len(), asked + 1);
 }
 
 #[test]
 fn what_the_server_gets_wrong_is_said_and_not_kept() {
-    let folder = tempfile::tempdir().unwrap();
+    let place = Place::new();
     let server = Server::start(&[("model-00001-of-00004.safetensors", &[Act::OtherBytes])]);
-    let error = refused(&import(&server, folder.path(), "owner/model", &[]));
+    let refusal = import(&server, &place, "owner/model", &[]).code(1);
+    let error = refusal.stderr();
     assert!(error.contains("model-00001-of-00004.safetensors") && error.contains("SHA-256"), "{error}");
-    assert!(!folder.path().join("model").exists());
-    assert!(import(&server, folder.path(), "owner/model", &[]).status.success(), "the next attempt mends it");
+    assert!(!place.path("model").exists());
+    import(&server, &place, "owner/model", &[]).success();
 
-    let folder = tempfile::tempdir().unwrap();
+    let place = Place::new();
     let server = Server::start(&[("model-00003-of-00004.safetensors", &[Act::WrongLength])]);
-    let error = refused(&import(&server, folder.path(), "owner/model", &[]));
+    let refusal = import(&server, &place, "owner/model", &[]).code(1);
+    let error = refusal.stderr();
     assert!(error.contains("19215 bytes there, 19208 are expected"), "{error}");
 }
 
 #[test]
 fn names_that_lead_elsewhere_or_nowhere_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
+    let place = Place::new();
     let server = Server::start(&[]);
-    let error = |name: &str, more: &[(&str, &str)]| refused(&import(&server, folder.path(), name, more));
+    let error =
+        |name: &str, more: &[(&str, &str)]| import(&server, &place, name, more).code(1).stderr().to_owned();
     assert!(error("owner/nothing", &[]).contains("the hub has no model owner/nothing"));
     for name in ["../../etc", "a/b/c", "owner/..", "", "owner/model@../x", "owner/mo del"] {
         let error = error(name, &[]);

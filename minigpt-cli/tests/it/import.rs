@@ -1,17 +1,13 @@
 //! `minigpt import` as a person types it, on files that other tools wrote.
 
-use crate::support::{answer, foreign as file, minigpt, refused};
+use crate::support::{Place, answer, assert_contains, failure, foreign as file, refused, shown, text};
 use std::fs;
 use std::path::Path;
 
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
-
 #[test]
 fn a_checkpoint_of_nanogpt_becomes_a_model_that_writes_text() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("model");
+    let place = Place::new();
+    let out = place.path("model");
     let found = answer(&["import", text(&file("ckpt.pt")), "--out", text(&out), "--json"]);
     assert_eq!((&found["kind"], &found["tokenizer"]), (&"nanoGPT checkpoint".into(), &"meta.pkl".into()));
     assert_eq!(found["largest_difference"], 0.0);
@@ -23,9 +19,9 @@ fn a_checkpoint_of_nanogpt_becomes_a_model_that_writes_text() {
 
 #[test]
 fn folders_of_every_kind_become_the_same_model() {
-    let folder = tempfile::tempdir().unwrap();
+    let place = Place::new();
     let logits = |source: &str| {
-        let out = folder.path().join(source);
+        let out = place.path(source);
         answer(&["import", text(&file(source)), "--out", text(&out), "--json"]);
         answer(&["inspect", "--model", text(&out), "--ids", "1,2,3", "--json", "--full"])["logits"].clone()
     };
@@ -34,24 +30,19 @@ fn folders_of_every_kind_become_the_same_model() {
 
 #[test]
 fn what_is_in_the_way_is_replaced_only_when_asked() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("model");
+    let place = Place::new();
+    let out = place.path("model");
     let import = ["import", text(&file("bin")).to_owned().leak(), "--out", text(&out)];
-    let shown = minigpt(&import);
-    let shown = String::from_utf8(shown.stdout).unwrap();
-    assert!(
-        shown.contains("Hugging Face folder") && shown.contains("none found") && shown.contains("checked"),
-        "{shown}"
-    );
+    assert_contains(&shown(&import), &["Hugging Face folder", "none found", "checked"]);
     assert!(refused(&import).contains("--force"), "{}", refused(&import));
-    assert!(minigpt(&[&import[..], &["--force"]].concat()).status.success());
+    shown(&[&import[..], &["--force"]].concat());
 }
 
 #[test]
 fn what_can_not_be_imported_is_refused_in_words_and_leaves_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("model");
-    let strange = folder.path().join("strange.pt");
+    let place = Place::new();
+    let out = place.path("model");
+    let strange = place.path("strange.pt");
     fs::write(&strange, "no checkpoint").unwrap();
     let import =
         |source: &str, more: &[&str]| refused(&[&["import", source, "--out", text(&out)][..], more].concat());
@@ -61,14 +52,14 @@ fn what_can_not_be_imported_is_refused_in_words_and_leaves_nothing() {
     assert!(import(text(&file("bin")), &["--tokenizer", "char"]).contains("trained with"));
     assert!(import(text(&file("ckpt.pt")), &["--tokenizer", text(&strange)]).contains("strange.pt"));
     assert!(!out.exists());
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+    assert_eq!(place.names("").len(), 1, "nothing is left behind");
 }
 
 #[test]
 fn a_quantised_gguf_file_stays_what_it_is_and_runs() {
-    let folder = tempfile::tempdir().unwrap();
+    let place = Place::new();
     for (name, numbers) in [("q8_0", "q8_0, f32"), ("q4_k_m", "q6_k, q4_k, f32")] {
-        let (source, out) = (file(&format!("gguf/{name}.gguf")), folder.path().join(name));
+        let (source, out) = (file(&format!("gguf/{name}.gguf")), place.path(name));
         let found = answer(&["import", text(&source), "--out", text(&out), "--json"]);
         assert_eq!((&found["kind"], &found["dtype"]), (&"GGUF file".into(), &numbers.into()));
         assert_eq!((&found["dtype_written"], &found["largest_difference"]), (&numbers.into(), &0.0.into()));
@@ -84,7 +75,7 @@ fn a_quantised_gguf_file_stays_what_it_is_and_runs() {
         assert_eq!(written(&out), written(&source));
         assert_eq!(written(&out)["prompt_ids"].as_array().unwrap().len(), 10);
         // An import of what was imported changes nothing either.
-        let again = folder.path().join(format!("{name}-again"));
+        let again = place.path(&format!("{name}-again"));
         assert_eq!(
             answer(&["import", text(&out), "--out", text(&again), "--json"])["largest_difference"],
             0.0
@@ -94,9 +85,9 @@ fn a_quantised_gguf_file_stays_what_it_is_and_runs() {
 
 #[test]
 fn a_gguf_file_is_expanded_when_asked() {
-    let folder = tempfile::tempdir().unwrap();
+    let place = Place::new();
     for (source, dtype) in [("q8_0", "f32"), ("q8_0", "bf16"), ("f16", "f16"), ("f16", "f32")] {
-        let (source, out) = (file(&format!("gguf/{source}.gguf")), folder.path().join("model"));
+        let (source, out) = (file(&format!("gguf/{source}.gguf")), place.path("model"));
         let import = ["import", text(&source), "--out", text(&out), "--dtype", dtype, "--force", "--json"];
         let found = answer(&import);
         assert_eq!(found["dtype_written"], dtype);
@@ -109,15 +100,15 @@ fn a_gguf_file_is_expanded_when_asked() {
 
 #[test]
 fn a_chat_template_comes_along() {
-    let folder = tempfile::tempdir().unwrap();
-    let (source, out) = (folder.path().join("source"), folder.path().join("out"));
+    let place = Place::new();
+    let (source, out) = (place.path("source"), place.path("out"));
     answer(&["import", text(&file("gguf/q8_0.gguf")), "--out", text(&source), "--json"]);
     fs::write(source.join("chat_template.jinja"), "{{ bos_token }}{{ messages[0].content }}").unwrap();
     answer(&["import", text(&source), "--out", text(&out), "--json"]);
     assert!(fs::read_to_string(out.join("chat_template.jinja")).unwrap().starts_with("{{ bos_token }}"));
     let config = fs::read_to_string(out.join("tokenizer_config.json")).unwrap();
     assert!(config.contains("<|endoftext|>"), "{config}");
-    let gguf = folder.path().join("m.gguf");
+    let gguf = place.path("m.gguf");
     answer(&[
         "export",
         "--model",
@@ -130,15 +121,15 @@ fn a_chat_template_comes_along() {
         text(&gguf),
         "--json",
     ]);
-    let back = folder.path().join("back");
+    let back = place.path("back");
     answer(&["import", text(&gguf), "--out", text(&back), "--json"]);
     assert!(back.join("chat_template.jinja").exists());
 }
 
 #[test]
 fn gguf_files_that_are_malformed_or_of_other_models_are_refused_in_words() {
-    let folder = tempfile::tempdir().unwrap();
-    let (out, path) = (folder.path().join("out"), folder.path().join("mutated.gguf"));
+    let place = Place::new();
+    let (out, path) = (place.path("out"), place.path("mutated.gguf"));
     let bytes = fs::read(file("gguf/q8_0.gguf")).unwrap();
     let import = |bytes: &[u8]| {
         fs::write(&path, bytes).unwrap();
@@ -155,25 +146,23 @@ fn gguf_files_that_are_malformed_or_of_other_models_are_refused_in_words() {
 
 #[test]
 fn a_gguf_file_can_be_judged_and_trained_further() {
-    let folder = tempfile::tempdir().unwrap();
-    let (model, data, run) =
-        (file("gguf/q8_0.gguf"), folder.path().join("text.txt"), folder.path().join("run"));
+    let place = Place::new();
+    let (model, data, run) = (file("gguf/q8_0.gguf"), place.path("text.txt"), place.path("run"));
     fs::write(&data, "the cat sat on the mat\n".repeat(200)).unwrap();
     let judged = answer(&["eval", "--model", text(&model), "--data", text(&data), "--json"]);
     assert!(judged["loss"].as_f64().unwrap() > 1.0);
-    let config = folder.path().join("config.toml");
+    let config = place.path("config.toml");
     let settings = format!("[data]\npath = {:?}\n[train]\nmax_iters = 3\nbatch_size = 2\n", text(&data));
     fs::write(&config, settings).unwrap();
     let train = ["train", "--config", text(&config), "--from", text(&model), "--out", text(&run), "--quiet"];
-    let output = minigpt(&train);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    shown(&train);
     assert!(run.join("last/model.safetensors").exists());
 }
 
 #[test]
 fn a_model_runs_in_fewer_bits_when_asked() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("model");
+    let place = Place::new();
+    let out = place.path("model");
     answer(&["import", text(&file("gguf/f16.gguf")), "--out", text(&out), "--json"]);
     for dtype in ["f32", "f16", "bf16", "q8_0"] {
         let generate =
@@ -181,17 +170,13 @@ fn a_model_runs_in_fewer_bits_when_asked() {
         let written = answer(&[&generate[..], &["--dtype", dtype]].concat());
         assert_eq!(written["completions"][0]["ids"].as_array().unwrap().len(), 3, "{dtype}");
     }
-    assert_eq!(
-        minigpt(&["generate", "--model", text(&out), "--prompt", "a", "--dtype", "q3"]).status.code(),
-        Some(2)
-    );
+    failure(&["generate", "--model", text(&out), "--prompt", "a", "--dtype", "q3"], 2);
 }
 
 #[test]
 fn unknown_keys_of_a_base_survive_fine_tuning_and_resuming() {
-    let folder = tempfile::tempdir().unwrap();
-    let (base, data, run) =
-        (folder.path().join("base"), folder.path().join("text.txt"), folder.path().join("run"));
+    let place = Place::new();
+    let (base, data, run) = (place.path("base"), place.path("text.txt"), place.path("run"));
     answer(&["import", text(&file("gguf/q8_0.gguf")), "--out", text(&base), "--dtype", "f32", "--json"]);
     let read =
         |path: &Path| -> serde_json::Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
@@ -199,14 +184,13 @@ fn unknown_keys_of_a_base_survive_fine_tuning_and_resuming() {
     config["task_specific_params"] = serde_json::json!({ "text-generation": { "max_length": 50 } });
     fs::write(base.join("config.json"), config.to_string()).unwrap();
     fs::write(&data, "the cat sat on the mat\n".repeat(200)).unwrap();
-    let settings = folder.path().join("config.toml");
+    let settings = place.path("config.toml");
     let train = |iterations: u32, more: &[&str]| {
         let toml =
             format!("[data]\npath = {:?}\n[train]\nmax_iters = {iterations}\nbatch_size = 2\n", text(&data));
         fs::write(&settings, toml).unwrap();
         let train = ["train", "--config", text(&settings), "--out", text(&run), "--quiet"];
-        let output = minigpt(&[&train[..], more].concat());
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        shown(&[&train[..], more].concat());
         for name in ["best", "last"] {
             let written = read(&run.join(name).join("config.json"));
             assert_eq!(written["task_specific_params"], config["task_specific_params"], "{name}");

@@ -1,6 +1,7 @@
 //! The command line as a person types it, on small models.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod architecture;
 mod bench;
 mod data;
 mod export;

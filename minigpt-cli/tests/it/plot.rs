@@ -1,16 +1,16 @@
 //! `minigpt plot` as a person types it.
 
-use assert_cmd::Command;
+use crate::support::{Place, Program, assert_contains, minigpt};
 use minigpt_train::record::{Metrics, StepRecord};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
 /// A place with the run folders `short`, `long` and `empty`.
-fn runs() -> tempfile::TempDir {
-    let place = tempfile::tempdir().unwrap();
+fn runs() -> Place {
+    let place = Place::new();
     for (name, steps) in [("short", 5), ("long", 40), ("empty", 0)] {
-        let folder = place.path().join(name);
+        let folder = place.path(name);
         fs::create_dir(&folder).unwrap();
         write(&folder, steps);
     }
@@ -32,56 +32,38 @@ fn write(folder: &Path, steps: u64) {
     }
 }
 
-fn minigpt(place: &Path, args: &[&str]) -> std::process::Output {
-    Command::cargo_bin("minigpt").unwrap().current_dir(place).arg("plot").args(args).output().unwrap()
+fn plot(place: &Place, args: &[&str]) -> Program {
+    minigpt(&[&["plot"], args].concat()).within(&place.path(""))
 }
 
-fn shown(place: &Path, args: &[&str]) -> String {
-    let output = minigpt(place, args);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn failure(place: &Path, args: &[&str]) -> (i32, String) {
-    let output = minigpt(place, args);
-    assert!(
-        output.stdout.is_empty(),
-        "nothing on standard output: {}",
-        String::from_utf8_lossy(&output.stdout)
-    );
-    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
-}
-
-fn assert_contains(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "{part:?} is not in {text}");
-    }
+fn shown(place: &Place, args: &[&str]) -> String {
+    plot(place, args).run().success().stdout().to_owned()
 }
 
 #[test]
 fn one_run_is_drawn_in_its_folder_and_told_in_a_table() {
     let place = runs();
-    let text = shown(place.path(), &["long"]);
+    let text = shown(&place, &["long"]);
     assert_contains(&text, &["⠒⠒ training", "o validation", "best validation", "at step", "307,200", "40 s"]);
     assert_contains(&text, &["0.6325", "0.7115", "400", "drawn in long/loss.svg\n"]);
     assert!(!text.contains('\x1b'), "no colours without a terminal");
-    let svg = fs::read_to_string(place.path().join("long/loss.svg")).unwrap();
+    let svg = place.read_text("long/loss.svg");
     assert_contains(&svg, &["<svg", "Loss of long", ">step<", "</svg>"]);
 }
 
 #[test]
 fn several_runs_are_drawn_in_one_picture_here() {
     let place = runs();
-    let text = shown(place.path(), &["short", "long", "empty", "--x", "time"]);
+    let text = shown(&place, &["short", "long", "empty", "--x", "time"]);
     assert_contains(&text, &["a short", "b long", "seconds of training", "–", "drawn in plot.svg\n"]);
-    let svg = fs::read_to_string(place.path().join("plot.svg")).unwrap();
+    let svg = place.read_text("plot.svg");
     assert_contains(&svg, &["Loss of 3 runs", "short", "long", "seconds of training"]);
 }
 
 #[test]
 fn a_program_gets_one_json_value() {
     let place = runs();
-    let text = shown(place.path(), &["short", "empty/metrics.jsonl", "--out", "both.svg", "--json"]);
+    let text = shown(&place, &["short", "empty/metrics.jsonl", "--out", "both.svg", "--json"]);
     let answer: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(answer["out"], "both.svg");
     let (short, empty) = (&answer["runs"][0], &answer["runs"][1]);
@@ -95,32 +77,32 @@ fn a_program_gets_one_json_value() {
         (&empty["name"], &empty["steps"], &empty["last_loss"]),
         (&"empty".into(), &0.into(), &Value::Null)
     );
-    assert!(place.path().join("both.svg").exists());
+    assert!(place.path("both.svg").exists());
 }
 
 #[test]
 fn runs_of_one_name_are_told_apart_by_their_paths() {
     let place = runs();
-    fs::create_dir_all(place.path().join("other/long")).unwrap();
-    write(&place.path().join("other/long"), 3);
-    let text = shown(place.path(), &["long", "other/long", "short"]);
+    fs::create_dir_all(place.path("other/long")).unwrap();
+    write(&place.path("other/long"), 3);
+    let text = shown(&place, &["long", "other/long", "short"]);
     assert_contains(&text, &["a long", "b other/long", "c short"]);
 }
 
 #[test]
 fn a_run_that_was_killed_in_the_middle_of_a_line_is_drawn() {
     let place = runs();
-    let path = place.path().join("short/metrics.jsonl");
+    let path = place.path("short/metrics.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, &text[..text.len() - 9]).unwrap();
-    assert_contains(&shown(place.path(), &["short"]), &["short     40"]);
+    assert_contains(&shown(&place, &["short"]), &["short     40"]);
 }
 
 #[test]
 fn what_is_not_a_run_is_refused_in_words() {
     let place = runs();
-    fs::create_dir(place.path().join("photos")).unwrap();
-    fs::write(place.path().join("short/metrics.jsonl"), "{\"step\":1}\n{}\n").unwrap();
+    fs::create_dir(place.path("photos")).unwrap();
+    fs::write(place.path("short/metrics.jsonl"), "{\"step\":1}\n{}\n").unwrap();
     let cases: [(&[&str], i32, &str); 6] = [
         (&["photos"], 1, "photos is not a training run: it has no metrics.jsonl"),
         (&["long", "nowhere"], 1, "nowhere: there is no such folder"),
@@ -134,8 +116,8 @@ fn what_is_not_a_run_is_refused_in_words() {
         (&[], 2, "<RUN>"),
     ];
     for (args, code, message) in cases {
-        let (found, error) = failure(place.path(), args);
-        assert_eq!(found, code, "{args:?}: {error}");
-        assert_contains(&error, &[message]);
+        let done = plot(&place, args).run().code(code);
+        assert_eq!(done.stdout(), "", "{args:?}");
+        assert_contains(done.stderr(), &[message]);
     }
 }

@@ -1,44 +1,17 @@
 //! `minigpt demo`, `chat` and `eval` as a person types them.
 
-use minigpt_formats::hugging_face;
-use minigpt_model::{Config, Device, Gpt};
-use minigpt_tokenizer::{CharTokenizer, Tokenizer};
+use crate::support::{Place, assert_contains, characters, minigpt, refused, small, text};
+use minigpt_model::Config;
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
-
-fn minigpt(args: &[&str], stdin: &[u8]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_minigpt"))
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // The program may refuse its arguments before it reads anything.
-    let _ = child.stdin.take().unwrap().write_all(stdin);
-    child.wait_with_output().unwrap()
-}
 
 /// What a command that succeeds prints, and what it notes.
 fn said(args: &[&str], stdin: &[u8]) -> (String, String) {
-    let output = minigpt(args, stdin);
-    let (out, notes) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert!(output.status.success(), "{notes}");
-    (out, notes)
-}
-
-fn refused(args: &[&str]) -> String {
-    let output = minigpt(args, b"");
-    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
-    String::from_utf8(output.stderr).unwrap()
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
+    let done = minigpt(args).stdin(stdin).run().success();
+    (done.stdout().to_owned(), done.stderr().to_owned())
 }
 
 /// The demo on a little of its data, with a model that learns next to nothing.
@@ -58,40 +31,40 @@ const SMALL: [&str; 12] = [
 ];
 
 /// A folder in which a small demo was run.
-static DEMO: LazyLock<(tempfile::TempDir, String, String)> = LazyLock::new(|| {
-    let folder = tempfile::tempdir().unwrap();
-    let run = folder.path().join("run");
+static DEMO: LazyLock<(Place, String, String)> = LazyLock::new(|| {
+    let place = Place::new();
+    let run = place.path("run");
     let (out, notes) = said(&[&["demo", "--out", text(&run)][..], &SMALL].concat(), b"");
-    (folder, out, notes)
+    (place, out, notes)
 });
 
 fn demo_model() -> PathBuf {
-    DEMO.0.path().join("run/best")
+    DEMO.0.path("run/best")
 }
 
 #[test]
 fn the_demo_learns_answers_in_between_scores_and_says_what_comes_next() {
-    let (folder, out, notes) = &*DEMO;
+    let (place, out, notes) = &*DEMO;
     assert!(out.contains("known facts, new words") && out.contains("things it can't know"), "{out}");
     assert!(out.contains("of 718)") && out.contains("minigpt chat --model"), "{out}");
     assert!(notes.contains("parameters learns") && notes.contains("step 2, "), "{notes}");
     assert!(notes.matches("智利的首都是哪里？").count() >= 2, "{notes}");
     for name in ["config.toml", "metrics.jsonl", "loss.svg", "best/tokenizer.json", "last/training.json"] {
-        assert!(folder.path().join("run").join(name).exists(), "{name}");
+        assert!(place.path("run").join(name).exists(), "{name}");
     }
 }
 
 #[test]
 fn a_demo_that_is_there_is_gone_on_with_and_a_fresh_one_goes_elsewhere() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = folder.path().join("run");
+    let place = Place::new();
+    let run = place.path("run");
     let small = [&["demo", "--out", text(&run)][..], &SMALL, &["--set", "train.epochs=1"]].concat();
     said(&small, b"");
     let (out, notes) = said(&small, b"");
     assert!(notes.contains("holds a demo; going on with it"), "{notes}");
     assert!(out.contains("known facts, new words"), "{out}");
     said(&[&small[..], &["--fresh"]].concat(), b"");
-    assert!(folder.path().join("run-2/best").exists());
+    assert!(place.path("run-2/best").exists());
 }
 
 #[test]
@@ -107,7 +80,7 @@ fn every_line_of_standard_input_is_answered() {
 
 #[test]
 fn a_chat_can_be_set_shown_saved_and_loaded() {
-    let (model, kept) = (demo_model(), DEMO.0.path().join("talk.jsonl"));
+    let (model, kept) = (demo_model(), DEMO.0.path("talk.jsonl"));
     let commands = format!(
         "/help\n/set temperature 0.7\n/set max_new_tokens 5\n/set top_p 7\n/set\n/show\nhello\n/save {0}\n/reset\n\
          /load {0}\n/show\n/load nowhere\n/jump\n",
@@ -115,7 +88,7 @@ fn a_chat_can_be_set_shown_saved_and_loaded() {
     );
     let (out, notes) = said(&["chat", "--model", text(&model)], commands.as_bytes());
     assert!(!out.trim().is_empty());
-    for part in [
+    let parts = [
         "temperature is 0.7",
         "error: ",
         "top_p",
@@ -125,9 +98,8 @@ fn a_chat_can_be_set_shown_saved_and_loaded() {
         "2 turns loaded",
         "nowhere: can't be read",
         "there is no /jump",
-    ] {
-        assert!(notes.contains(part), "{part} is missing:\n{notes}");
-    }
+    ];
+    assert_contains(&notes, &parts);
     let saved: Value = serde_json::from_str(&fs::read_to_string(&kept).unwrap()).unwrap();
     assert_eq!(
         (&saved["messages"][0]["content"], &saved["messages"][1]["role"]),
@@ -144,51 +116,49 @@ fn a_line_that_is_no_text_is_skipped_and_the_chat_goes_on() {
 }
 
 /// A model that continues text, with random weights.
-fn plain_model() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let tokenizer = Tokenizer::Char(CharTokenizer::from_text(&[], "abcdefgh \n".chars()).unwrap());
-    let vocab_size = tokenizer.vocab_size();
-    let config = Config { vocab_size, block_size: 16, n_layer: 1, n_head: 1, n_embd: 8, ..Config::default() };
-    hugging_face::save(&Gpt::new(config, 1, &Device::Cpu).unwrap(), folder.path()).unwrap();
-    tokenizer.save(folder.path()).unwrap();
-    folder
+fn plain_model(place: &Place) -> String {
+    let tokenizer = characters(&[], "abcdefgh \n");
+    let config = Config { n_layer: 1, n_head: 1, n_embd: 8, ..small(tokenizer.vocab_size()) };
+    place.model("model", config, Some(&tokenizer))
 }
 
 #[test]
 fn a_model_without_a_format_goes_on_with_the_text_and_errors_do_not_end_the_chat() {
-    let model = plain_model();
-    let (out, notes) = said(&["chat", "--model", text(model.path())], "xyz\nabc\n".as_bytes());
+    let place = Place::new();
+    let model = plain_model(&place);
+    let (out, notes) = said(&["chat", "--model", &model], "xyz\nabc\n".as_bytes());
     assert!(notes.contains("plain: the model goes on with your text"), "{notes}");
     assert!(notes.contains("error: ") && notes.contains('x'), "{notes}");
     assert!(out.len() > 20, "{out}");
-    let looping = said(&["chat", "--model", text(model.path()), "--set", "temperature=0"], b"abc\n").1;
+    let looping = said(&["chat", "--model", &model, "--set", "temperature=0"], b"abc\n").1;
     assert!(looping.contains("began to repeat itself"), "{looping}");
 }
 
 #[test]
 fn a_chat_template_is_used_and_said() {
-    let model = plain_model();
-    let path = model.path().join("chat_template.jinja");
+    let place = Place::new();
+    let model = plain_model(&place);
+    let path = place.path("model/chat_template.jinja");
     fs::write(&path, "{% for m in messages %}{{ m.content }}\n{% endfor %}").unwrap();
-    let (out, notes) = said(&["chat", "--model", text(model.path())], b"abc\n");
+    let (out, notes) = said(&["chat", "--model", &model], b"abc\n");
     assert!(notes.contains("chat template") && !out.is_empty(), "{notes}");
     fs::write(&path, "{{ nothing.at.all }}").unwrap();
-    let (_, notes) = said(&["chat", "--model", text(model.path())], b"abc\n");
+    let (_, notes) = said(&["chat", "--model", &model], b"abc\n");
     assert!(notes.contains("the model's chat template failed"), "{notes}");
 }
 
 #[test]
 fn eval_gives_the_validation_loss_of_training() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("book.txt");
+    let place = Place::new();
+    let data = place.path("book.txt");
     fs::write(&data, "the cat sat on the mat. a dog ran by the sea. 猫坐在垫子上。\n".repeat(60)).unwrap();
-    let config = folder.path().join("config.toml");
+    let config = place.path("config.toml");
     let settings = format!(
         "[model]\nn_layer = 1\nn_head = 1\nn_embd = 16\nblock_size = 16\n[data]\npath = {data:?}\n\
          [train]\nmax_iters = 20\neval_iters = 0\n"
     );
     fs::write(&config, settings).unwrap();
-    let run = folder.path().join("run");
+    let run = place.path("run");
     said(&["train", "--config", text(&config), "--out", text(&run), "--quiet"], b"");
     let metrics = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
     let last: Value = serde_json::from_str(metrics.lines().last().unwrap()).unwrap();
@@ -228,20 +198,22 @@ fn eval_counts_the_questions_that_are_answered_word_for_word() {
 
 #[test]
 fn bad_input_is_refused_in_words() {
-    let (model, folder) = (plain_model(), tempfile::tempdir().unwrap());
-    let model = text(model.path());
+    let place = Place::new();
+    let model = &plain_model(&place);
+    let nothing = place.path("nothing");
+    fs::create_dir(&nothing).unwrap();
     for command in ["chat", "eval"] {
-        let args = [command, "--model", text(folder.path())];
+        let args = [command, "--model", text(&nothing)];
         let args =
             if command == "eval" { [&args[..], &["--data", "builtin"]].concat() } else { args.to_vec() };
         let error = refused(&args);
         assert!(error.contains("config.json"), "{error}");
     }
     assert!(refused(&["eval", "--model", model, "--data", "nowhere.txt"]).contains("nowhere.txt"));
-    let empty = folder.path().join("empty.txt");
+    let empty = place.path("empty.txt");
     fs::write(&empty, "").unwrap();
     assert!(refused(&["eval", "--model", model, "--data", text(&empty)]).contains("empty"));
-    let strange = folder.path().join("strange.txt");
+    let strange = place.path("strange.txt");
     fs::write(&strange, "abc xyz").unwrap();
     assert!(refused(&["eval", "--model", model, "--data", text(&strange)]).contains('x'));
     let error = refused(&["eval", "--model", model, "--data", "builtin"]);
@@ -256,13 +228,7 @@ fn bad_input_is_refused_in_words() {
 #[test]
 fn a_reader_that_goes_away_ends_a_chat_without_an_error() {
     let model = demo_model();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_minigpt"))
-        .args(["chat", "--model", text(&model)])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = minigpt(&["chat", "--model", text(&model)]).spawn();
     drop(child.stdout.take());
     let _ = child.stdin.take().unwrap().write_all("hello\n".repeat(50).as_bytes());
     assert!(child.wait().unwrap().success());

@@ -1,67 +1,57 @@
 //! `minigpt train` as a person types it, and as the world treats it: killed, resumed, misconfigured.
 
+use crate::support::{Done, Place, Program, assert_contains, minigpt};
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::Child;
+use std::thread;
 use std::time::Duration;
 
-/// A folder with a small text and a configuration that uses dropout, accumulation and every schedule.
-struct Place(tempfile::TempDir);
+/// A place with a small text and a configuration that uses dropout, accumulation and every schedule.
+struct Runs(Place);
 
-impl Place {
+impl Runs {
     fn new() -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
+        let place = Place::new();
         let words =
             ["the cat sat on the mat. ", "a dog ran by the sea. ", "猫坐在垫子上。", "to be or not to be\n"];
         let text: String = (0..600).map(|i| words[(i * i + i / 7) % 4]).collect();
-        fs::write(place.path("text.txt"), text).unwrap();
+        let text = place.write("text.txt", text);
         let config = format!(
             "[model]\nn_layer = 2\nn_head = 2\nn_embd = 32\nblock_size = 16\ndropout = 0.1\n\
-             [data]\npath = {:?}\n\
+             [data]\npath = {text:?}\n\
              [train]\nbatch_size = 4\ngradient_accumulation_steps = 2\nmax_iters = 60\nwarmup_iters = 5\n\
              eval_interval = 10\neval_iters = 3\nlog_interval = 1\nsave_interval = 3\noptimizer = \"muon\"\n",
-            place.path("text.txt")
         );
-        fs::write(place.path("config.toml"), config).unwrap();
-        place
+        place.write("config.toml", config);
+        Self(place)
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.0.path(name)
     }
 
-    fn command(&self, out: &str, more: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_minigpt"));
-        command.arg("train").arg("--config").arg(self.path("config.toml"));
-        command.arg("--out").arg(self.path(out)).args(more);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
+    fn train(&self, out: &str, more: &[&str]) -> Program {
+        let (config, out) = (self.0.text("config.toml"), self.0.text(out));
+        minigpt(&[&["train", "--config", &config, "--out", &out], more].concat())
     }
 
-    fn train(&self, out: &str, more: &[&str]) -> Output {
-        self.command(out, more).output().unwrap()
-    }
-
-    fn trained(&self, out: &str, more: &[&str]) -> String {
-        let output = self.train(out, more);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
+    fn trained(&self, out: &str, more: &[&str]) -> Done {
+        self.train(out, more).run().success()
     }
 
     fn refused(&self, out: &str, more: &[&str]) -> String {
-        let output = self.train(out, more);
-        assert_eq!(output.status.code(), Some(1));
-        String::from_utf8(output.stderr).unwrap()
+        self.train(out, more).run().code(1).stderr().to_owned()
     }
 
     fn weights(&self, out: &str) -> Vec<u8> {
-        fs::read(self.path(out).join("last/model.safetensors")).unwrap()
+        self.0.read(&format!("{out}/last/model.safetensors"))
     }
 
     /// Step and losses of every line of the log.
     fn losses(&self, out: &str) -> Vec<(u64, f64, Option<f64>)> {
-        let text = fs::read_to_string(self.path(out).join("metrics.jsonl")).unwrap();
+        let text = self.0.read_text(&format!("{out}/metrics.jsonl"));
         let line = |line: &str| {
             let record: Value = serde_json::from_str(line).unwrap();
             (record["step"].as_u64().unwrap(), record["loss"].as_f64().unwrap(), record["val_loss"].as_f64())
@@ -70,108 +60,124 @@ impl Place {
     }
 }
 
-fn kill(child: &mut Child) {
-    child.kill().unwrap();
-    child.wait().unwrap();
-}
-
 #[test]
 fn a_run_leaves_everything_that_was_promised() {
-    let place = Place::new();
-    let report = place.trained("run", &[]);
-    assert!(report.contains("best validation") && report.contains("step 60"), "{report}");
+    let runs = Runs::new();
+    let done = runs.trained("run", &[]);
+    assert_contains(done.stdout(), &["best validation", "step 60"]);
     for name in ["config.toml", "metrics.jsonl", "loss.svg", "best/config.json", "last/tokenizer.json"] {
-        assert!(place.path("run").join(name).exists(), "{name} is missing");
+        assert!(runs.path("run").join(name).exists(), "{name} is missing");
     }
-    let events = fs::read_dir(place.path("run")).unwrap();
+    let events = fs::read_dir(runs.path("run")).unwrap();
     assert!(events.map(|e| e.unwrap().file_name()).any(|n| n.to_string_lossy().contains("tfevents")));
-    let losses = place.losses("run");
+    let losses = runs.losses("run");
     assert_eq!(losses.len(), 60);
     assert!(losses[59].1 < 0.8 * losses[0].1, "{} is no progress from {}", losses[59].1, losses[0].1);
     assert!(losses[9].2.is_some() && losses[8].2.is_none());
 }
 
+/// Waits until a run's log has this step, lets it go on for a moment, and kills it while it is under way. What it
+/// said before its first step: where it began.
+fn kill_after(runs: &Runs, out: &str, mut child: Child, step: u64, moment: Duration) -> u64 {
+    let path = runs.path(out).join("metrics.jsonl");
+    let reached = || {
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let whole = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
+        let last: Option<Value> = whole.lines().last().and_then(|line| serde_json::from_str(line).ok());
+        last.is_some_and(|record| record["step"].as_u64().unwrap() >= step)
+    };
+    while !reached() {
+        assert_eq!(child.try_wait().unwrap(), None, "the run ended before step {step}");
+        thread::sleep(Duration::from_millis(1));
+    }
+    thread::sleep(moment);
+    assert_eq!(child.try_wait().unwrap(), None, "the run is too short to be killed at step {step}");
+    child.kill().unwrap();
+    let said = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+    let Some((_, rest)) = said.split_once(" steps from step ") else { return 0 };
+    rest.split(',').next().unwrap().parse().unwrap()
+}
+
 #[test]
 fn killed_at_any_moment_a_run_resumes_to_the_same_bits() {
-    let place = Place::new();
-    place.trained("whole", &["--quiet"]);
+    const STEPS: u64 = 300;
+    let steps = format!("train.max_iters={STEPS}");
+    let runs = Runs::new();
+    runs.trained("whole", &["--quiet", "--set", &steps]);
     // Killed again and again, at moments that fall into steps, evaluations and the writing of checkpoints.
-    let mut resume: &[&str] = &["--quiet"];
-    for attempt in 0..6u64 {
-        let mut child = place.command("killed", resume).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(120 + 67 * attempt));
-        kill(&mut child);
-        if place.path("killed").join("last/training.json").exists() || place.path("killed/.last.old").exists()
-        {
-            resume = &["--quiet", "--resume"];
-        }
+    let mut saved = 0;
+    for attempt in 0..8 {
+        let resume: &[&str] = if attempt == 0 { &[] } else { &["--resume"] };
+        let child = runs.train("killed", &[&["--set", &steps], resume].concat()).spawn();
+        let (step, moment) = (20 + 27 * attempt, Duration::from_micros(1300 * attempt));
+        let began = kill_after(&runs, "killed", child, step, moment);
+        // It went on from a checkpoint of the attempt before, which is at most one interval behind the log.
+        assert!(began >= saved && (attempt == 0) == (began == 0) && began < STEPS, "{began} after {saved}");
+        saved = step - 3;
     }
-    place.trained("killed", resume);
-    assert_eq!(place.losses("killed"), place.losses("whole"));
-    assert!(place.weights("killed") == place.weights("whole"), "the weights differ");
+    let done = runs.trained("killed", &["--resume", "--set", &steps]);
+    assert_contains(done.stderr(), &[&format!("{STEPS} steps from step ")]);
+    assert_eq!(runs.losses("killed"), runs.losses("whole"));
+    assert!(runs.weights("killed") == runs.weights("whole"), "the weights differ");
 }
 
 #[test]
 fn the_same_seed_gives_the_same_weights_and_another_seed_others() {
-    let place = Place::new();
+    let runs = Runs::new();
     for (out, seed) in [("a", "train.seed=1"), ("b", "train.seed=1"), ("c", "train.seed=2")] {
-        place.trained(out, &["--quiet", "--set", seed, "--set", "train.max_iters=5"]);
+        runs.trained(out, &["--quiet", "--set", seed, "--set", "train.max_iters=5"]);
     }
-    assert!(place.weights("a") == place.weights("b"));
-    assert!(place.weights("a") != place.weights("c"));
+    assert!(runs.weights("a") == runs.weights("b"));
+    assert!(runs.weights("a") != runs.weights("c"));
 }
 
 #[test]
 fn a_time_limit_ends_a_run_that_can_be_resumed() {
-    let place = Place::new();
-    let report = place.trained("run", &["--max-minutes", "0.0001"]);
-    assert!(report.contains("time limit"), "{report}");
-    place.trained("run", &["--resume"]);
-    assert_eq!(place.losses("run").last().unwrap().0, 60);
+    let runs = Runs::new();
+    let done = runs.trained("run", &["--max-minutes", "0.0001"]);
+    assert_contains(done.stdout(), &["time limit"]);
+    runs.trained("run", &["--resume"]);
+    assert_eq!(runs.losses("run").last().unwrap().0, 60);
 }
 
 #[test]
 fn patience_ends_a_run_that_gets_no_better() {
-    let place = Place::new();
+    let runs = Runs::new();
     let still = ["--set", "train.learning_rate=0", "--set", "train.min_lr=0", "--set", "train.patience=2"];
-    assert!(place.trained("run", &still).contains("patience"));
+    assert_contains(runs.trained("run", &still).stdout(), &["patience"]);
 }
 
 #[test]
 fn a_run_that_diverges_stops_and_keeps_the_last_good_checkpoint() {
-    let place = Place::new();
-    let wild = [
-        "--set",
-        "train.learning_rate=1e30",
-        "--set",
-        "train.warmup_iters=0",
-        "--set",
-        "train.save_interval=1",
-    ];
-    let error = place.refused("run", &wild);
-    assert!(error.contains("diverged") && error.contains("learning_rate"), "{error}");
-    if place.path("run/last").exists() {
-        minigpt_formats::load(&place.path("run/last"), &minigpt_model::Device::Cpu).unwrap().gpt;
-    }
+    let runs = Runs::new();
+    runs.trained("run", &["--quiet", "--set", "train.max_iters=10"]);
+    let before = runs.weights("run");
+    let wild = ["--resume", "--set", "train.learning_rate=1e30", "--set", "train.save_interval=5"];
+    let error = runs.refused("run", &wild);
+    assert_contains(&error, &["diverged", "learning_rate"]);
+    // The steps that were made before anybody could know are in the log, and in no checkpoint.
+    assert!(runs.losses("run").last().unwrap().0 > 10);
+    assert!(runs.weights("run") == before, "the checkpoint has changed");
+    runs.trained("run", &["--quiet", "--resume", "--set", "train.max_iters=12"]);
 }
 
 #[test]
 fn fine_tuning_starts_from_a_models_weights_and_tokenizer() {
-    let place = Place::new();
-    place.trained("first", &["--quiet"]);
-    let from = place.path("first/best");
+    let runs = Runs::new();
+    runs.trained("first", &["--quiet"]);
+    let from = runs.path("first/best");
     let more = ["--from", from.to_str().unwrap(), "--set", "train.max_iters=3"];
-    place.trained("second", &more);
-    let (first, second) = (place.losses("first"), place.losses("second"));
+    runs.trained("second", &more);
+    let (first, second) = (runs.losses("first"), runs.losses("second"));
     assert!(second[0].1 < 0.9 * first[0].1, "fine-tuning begins at {} not {}", second[0].1, first[0].1);
 }
 
 #[test]
 fn what_can_not_be_is_refused_in_words() {
-    let place = Place::new();
-    place.trained("run", &["--quiet", "--set", "train.max_iters=3"]);
-    fs::write(place.path("other.txt"), "the dog sat by the cat. ".repeat(50)).unwrap();
-    let other = format!("data.path={}", place.path("other.txt").display());
+    let runs = Runs::new();
+    runs.trained("run", &["--quiet", "--set", "train.max_iters=3"]);
+    fs::write(runs.path("other.txt"), "the dog sat by the cat. ".repeat(50)).unwrap();
+    let other = format!("data.path={}", runs.path("other.txt").display());
     let cases: [(&str, &[&str], &str); 8] = [
         ("run", &[], "there is a run in this folder"),
         ("nothing", &["--resume"], "there is no run to resume"),
@@ -183,22 +189,22 @@ fn what_can_not_be_is_refused_in_words() {
         ("text.txt/run", &[], "text.txt"),
     ];
     for (out, more, part) in cases {
-        let error = place.refused(out, more);
-        assert!(error.contains(part), "{part:?} is not in {error}");
-        assert!(!error.contains("panicked"), "{error}");
+        let error = runs.refused(out, more);
+        assert_contains(&error, &[part]);
     }
-    assert!(!Path::new(&place.path("new/last")).exists());
+    assert!(!runs.path("new/last").exists());
 }
 
 #[test]
 fn two_runs_can_not_share_a_folder() {
-    let place = Place::new();
-    let mut first = place.command("run", &["--set", "train.max_iters=100000"]).spawn().unwrap();
-    while !place.path("run/metrics.jsonl").exists() {
-        std::thread::sleep(Duration::from_millis(20));
+    let runs = Runs::new();
+    let mut first = runs.train("run", &["--quiet", "--set", "train.max_iters=100000"]).spawn();
+    while !runs.path("run/metrics.jsonl").exists() {
+        thread::sleep(Duration::from_millis(20));
     }
-    let error = place.refused("run", &[]);
-    kill(&mut first);
+    let error = runs.refused("run", &[]);
+    first.kill().unwrap();
+    first.wait().unwrap();
     assert!(error.contains("another run is training here"), "{error}");
 }
 
@@ -206,28 +212,22 @@ fn two_runs_can_not_share_a_folder() {
 #[cfg(unix)]
 #[test]
 fn a_disk_that_is_full_costs_no_checkpoint() {
-    let place = Place::new();
-    place.trained("whole", &["--quiet"]);
-    place.trained("run", &["--quiet", "--set", "train.max_iters=30", "--set", "train.lr_decay_iters=60"]);
-    let before = place.weights("run");
-    let mut full = Command::new("sh");
-    full.args(["-c", "trap '' XFSZ; ulimit -f 40; exec \"$@\"", "sh"]).arg(env!("CARGO_BIN_EXE_minigpt"));
-    full.arg("train").arg("--config").arg(place.path("config.toml")).arg("--out").arg(place.path("run"));
-    let output = full.args(["--quiet", "--resume"]).output().unwrap();
-    let message = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{message}");
-    assert!(message.starts_with("error: ") && message.contains("File too large"), "{message}");
-    assert!(place.weights("run") == before, "the checkpoint has changed");
-    place.trained("run", &["--quiet", "--resume"]);
-    assert!(
-        place.weights("run") == place.weights("whole"),
-        "the run did not go on as if nothing had happened"
-    );
+    let runs = Runs::new();
+    runs.trained("whole", &["--quiet"]);
+    runs.trained("run", &["--quiet", "--set", "train.max_iters=30", "--set", "train.lr_decay_iters=60"]);
+    let before = runs.weights("run");
+    let full =
+        runs.train("run", &["--quiet", "--resume"]).under_shell("trap '' XFSZ; ulimit -f 40").run().code(1);
+    assert!(full.stderr().starts_with("error: "), "{}", full.stderr());
+    assert_contains(full.stderr(), &["File too large"]);
+    assert!(runs.weights("run") == before, "the checkpoint has changed");
+    runs.trained("run", &["--quiet", "--resume"]);
+    assert!(runs.weights("run") == runs.weights("whole"), "the run did not go on as if nothing had happened");
 }
 
 #[test]
 fn a_folder_that_is_no_folder_is_refused_before_anything_is_computed() {
-    let place = Place::new();
-    let message = place.refused("text.txt", &[]);
+    let runs = Runs::new();
+    let message = runs.refused("text.txt", &[]);
     assert!(message.contains("text.txt"), "{message}");
 }

@@ -267,8 +267,12 @@ fn beams_slide_too() {
 #[test]
 fn one_beam_of_a_search_is_greedy() {
     let gpt = gpt();
-    let want = texts(&generate(&gpt, &[vec![1, 2]], &greedy(9), None).unwrap());
-    assert_eq!(texts(&BeamSearch::new(&gpt, &[1, 2], &greedy(9), None).unwrap().run().unwrap()), want);
+    // The second text slides beyond the context.
+    for n in [9, 3 * BLOCK_SIZE] {
+        let want = texts(&generate(&gpt, &[vec![1, 2]], &greedy(n), None).unwrap());
+        assert_eq!(want[0].len(), n);
+        assert_eq!(texts(&BeamSearch::new(&gpt, &[1, 2], &greedy(n), None).unwrap().run().unwrap()), want);
+    }
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! What the machine can do, without a model.
 
-use crate::limit::Limit;
 use crate::output;
 use anyhow::Result;
 use clap::Args;
+use minigpt::limit::Limit;
 
 /// What the machine can do, and nothing else.
 #[derive(Args)]

@@ -1,9 +1,9 @@
 //! What was measured, beside what the machine can do: for programs and for people.
 
 use super::times::Times;
-use crate::limit::Limit;
 use crate::output;
 use anyhow::Result;
+use minigpt::limit::Limit;
 use minigpt::machine;
 use minigpt_charts::{Table, bytes, count, counted, metric};
 use minigpt_model::Config;

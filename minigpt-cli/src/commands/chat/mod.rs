@@ -7,13 +7,12 @@ use crate::dtype;
 use crate::output;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use minigpt::{Conversation, Format, ModelFolder};
-use minigpt_data::{QaEncoder, Role};
+use minigpt::{ChatSettings, Conversation, Format, ModelFolder};
+use minigpt_data::Role;
 use minigpt_generate::{FinishReason, GenerationConfig, Generator, repetition};
 use minigpt_kernels::ElementType;
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
-use settings::Settings;
 use std::fs;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -97,7 +96,7 @@ fn watch_for_ctrl_c() -> Result<()> {
 struct Chat {
     model: ModelFolder,
     talk: Conversation,
-    settings: Settings,
+    settings: ChatSettings,
     /// Answers so far: each draws from a seed of its own.
     answers: u64,
 }
@@ -111,8 +110,7 @@ enum Next {
 impl Chat {
     fn new(model: ModelFolder, format: Format) -> Result<Self> {
         let talk = Conversation::new(format);
-        let generation = generation(&model, talk.format())?;
-        let settings = Settings { generation, guard: true, history: talk.remembers };
+        let settings = ChatSettings::suited_to(talk.format(), &model)?;
         Ok(Self { model, talk, settings, answers: 0 })
     }
 
@@ -196,7 +194,7 @@ impl Chat {
                 let turns = self.talk.turns().len();
                 output::note(&format!(
                     "format: {format}; {turns} turns so far\n{}",
-                    self.settings.show().trim_end()
+                    settings::show(&self.settings).trim_end()
                 ));
             }
             "set" => {
@@ -272,22 +270,6 @@ impl Chat {
         }
         Ok(answer)
     }
-}
-
-/// Exact for questions, livelier for everything else; ended by what the model ends a turn with.
-fn generation(model: &ModelFolder, format: &Format) -> Result<GenerationConfig> {
-    let config = match format {
-        Format::Qa => {
-            let separator = QaEncoder::new(model.need_tokenizer()?)?.separator();
-            GenerationConfig { eos_token_id: vec![separator], top_k: 0, ..GenerationConfig::default() }
-        }
-        Format::Template { .. } | Format::Plain => {
-            let lively =
-                GenerationConfig { do_sample: true, temperature: 0.8, ..GenerationConfig::default() };
-            GenerationConfig { eos_token_id: model.stop_ids(), top_k: 40, ..lively }
-        }
-    };
-    Ok(GenerationConfig { max_new_tokens: 256, ..config })
 }
 
 /// A message, which goes on as long as its lines end with a backslash.

@@ -1,19 +1,19 @@
 //! What this machine can do at best, measured in about a second on all threads of the program. Speeds drift, above all
-//! on shared machines: only what was measured together can be compared.
+//! on shared machines: compare only what was measured together.
 
-use anyhow::Result;
+use crate::error::Result;
 use minigpt_kernels::{self as ops, Lanes, WeightLayout, multiply_adds, read_all};
 use minigpt_model::{DType, Device, Tensor};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// How long each rate is looked for.
+/// How long each rate is measured at least.
 const SPAN: Duration = Duration::from_millis(100);
 
-/// How often at least.
+/// How many times at least.
 const TIMES: usize = 4;
 
-/// The best rates of a moment.
+/// The best rates that were measured.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Limit {
     /// The threads that it was measured on.
@@ -27,7 +27,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Measures.
+    /// Measures all three rates.
     pub fn measure() -> Result<Self> {
         Ok(Self {
             threads: rayon::current_num_threads(),
@@ -40,9 +40,9 @@ impl Limit {
 
 /// Multiplications and additions a second of the product of two n × n matrices, as the layers compute it.
 pub fn product_rate(n: usize) -> Result<f64> {
-    let a = Tensor::ones((n, n), DType::F32, &Device::Cpu)?;
+    let a = Tensor::ones((n, n), DType::F32, &Device::Cpu).map_err(minigpt_model::Error::from)?;
     best_rate(|| {
-        ops::linear(&a, &a, WeightLayout::InOut, None)?;
+        ops::linear(&a, &a, WeightLayout::InOut, None).map_err(minigpt_model::Error::from)?;
         Ok(2.0 * (n * n * n) as f64)
     })
 }

@@ -1,0 +1,148 @@
+//! How a model answers in a conversation: what suits its format, and changes by name.
+
+use crate::conversation::Format;
+use crate::error::{Error, Result};
+use crate::model_folder::ModelFolder;
+use minigpt_data::QaEncoder;
+use minigpt_generate::{GenerationConfig, Style};
+use std::str::FromStr;
+
+/// How answers are made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatSettings {
+    /// How tokens are chosen, and when an answer ends.
+    pub generation: GenerationConfig,
+    /// Whether an answer that goes round in circles is cut.
+    pub guard: bool,
+    /// Whether the model is told what was said before.
+    pub history: bool,
+}
+
+impl ChatSettings {
+    /// The names that [`Self::set`] knows.
+    pub const NAMES: [&str; 11] = [
+        "temperature",
+        "top_k",
+        "top_p",
+        "min_p",
+        "repetition_penalty",
+        "max_new_tokens",
+        "seed",
+        "stop",
+        "guard",
+        "history",
+        "style",
+    ];
+
+    /// What suits a format: a question has one right answer, so its likeliest tokens up to the separator; what goes on
+    /// with a text is drawn. A question/answer model has learnt from single questions, so it is told nothing of those
+    /// before.
+    pub fn suited_to(format: &Format, model: &ModelFolder) -> Result<Self> {
+        let generation = match format {
+            Format::Qa => {
+                let separator = QaEncoder::new(model.need_tokenizer()?)?.separator();
+                GenerationConfig { eos_token_id: vec![separator], top_k: 0, ..GenerationConfig::default() }
+            }
+            Format::Template(_) | Format::Plain => {
+                let drawn =
+                    GenerationConfig { do_sample: true, temperature: 0.8, ..GenerationConfig::default() };
+                GenerationConfig { eos_token_id: model.stop_ids(), top_k: 40, ..drawn }
+            }
+        };
+        let generation = GenerationConfig { max_new_tokens: 256, ..generation };
+        Ok(Self { generation, guard: true, history: *format != Format::Qa })
+    }
+
+    /// Changes one setting. What makes no sense is refused, and nothing changes.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let mut new = self.clone();
+        let generation = &mut new.generation;
+        match name {
+            "temperature" => {
+                generation.temperature = number(name, value)?;
+                generation.do_sample = generation.temperature > 0.0;
+                if generation.temperature == 0.0 {
+                    generation.temperature = 1.0;
+                }
+            }
+            "top_k" => generation.top_k = number(name, value)?,
+            "top_p" => generation.top_p = number(name, value)?,
+            "min_p" => generation.min_p = number(name, value)?,
+            "repetition_penalty" => generation.repetition_penalty = number(name, value)?,
+            "max_new_tokens" => generation.max_new_tokens = number(name, value)?,
+            "seed" => generation.seed = number(name, value)?,
+            "stop" => generation.stop_strings = vec![value.replace("\\n", "\n")],
+            "guard" => new.guard = on_or_off(name, value)?,
+            "history" => new.history = on_or_off(name, value)?,
+            "style" => value.parse::<Style>()?.apply(generation),
+            _ => {
+                let known = Self::NAMES.join(", ");
+                return Err(Error::Setting(format!("there is no setting {name}; there are {known}")));
+            }
+        }
+        new.generation.validate()?;
+        *self = new;
+        Ok(())
+    }
+}
+
+fn number<T: FromStr>(name: &str, value: &str) -> Result<T>
+where
+    T::Err: std::fmt::Display,
+{
+    value.parse().map_err(|error| Error::Setting(format!("{name} can't be {value}: {error}")))
+}
+
+fn on_or_off(name: &str, value: &str) -> Result<bool> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(Error::Setting(format!("{name} is on or off, not {value}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> ChatSettings {
+        ChatSettings { generation: GenerationConfig::default(), guard: true, history: false }
+    }
+
+    #[test]
+    fn every_name_can_be_set_and_changes_something() {
+        for name in ChatSettings::NAMES {
+            let value = match name {
+                "guard" => "off",
+                "history" => "on",
+                "style" => "story",
+                "top_k" | "max_new_tokens" | "seed" => "7",
+                _ => "0.5",
+            };
+            let mut changed = settings();
+            changed.set(name, value).unwrap_or_else(|e| panic!("{name}: {e:#}"));
+            assert_ne!(changed, settings(), "{name}");
+        }
+    }
+
+    #[test]
+    fn temperature_0_is_greedy_and_any_other_draws() {
+        let mut settings = settings();
+        settings.set("temperature", "0.7").unwrap();
+        assert!(settings.generation.do_sample && settings.generation.temperature == 0.7);
+        settings.set("temperature", "0").unwrap();
+        assert!(settings.generation.is_greedy());
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_changes_nothing() {
+        let mut changed = settings();
+        for (name, value) in
+            [("temperature", "-1"), ("top_p", "7"), ("top_k", "many"), ("guard", "1"), ("x", "1")]
+        {
+            let error = format!("{:#}", changed.set(name, value).unwrap_err());
+            assert!(error.contains(name), "{error}");
+            assert_eq!(changed, settings());
+        }
+    }
+}
