@@ -7,11 +7,6 @@ use std::path::{Path, PathBuf};
 /// Every crate has its own, so that `?` reads the same everywhere.
 const EVERY_CRATES_OWN: [&str; 2] = ["Error", "Result"];
 
-/// Names that two crates still share.
-///
-/// `Checkpoint`: a run's in `minigpt-train`, a torch archive in `minigpt-formats`.
-const SHARED: [&str; 1] = ["Checkpoint"];
-
 /// What every Rust program has in scope.
 const PRELUDE: [&str; 27] = [
     "AsMut",
@@ -93,7 +88,7 @@ fn no_two_crates_have_a_public_type_of_the_same_name() {
         }
     }
     assert!(owners.len() > 100, "{owners:?}");
-    let allowed = |name: &str| EVERY_CRATES_OWN.contains(&name) || SHARED.contains(&name);
+    let allowed = |name: &str| EVERY_CRATES_OWN.contains(&name);
     let shared: Vec<_> = owners.iter().filter(|(name, of)| of.len() > 1 && !allowed(name)).collect();
     assert!(shared.is_empty(), "public in more than one crate: {shared:?}");
     let shadowing: Vec<_> = owners.iter().filter(|(name, _)| PRELUDE.contains(&name.as_str())).collect();

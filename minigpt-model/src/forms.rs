@@ -4,7 +4,7 @@
 use crate::config::Config;
 use crate::error::Result;
 use crate::gpt::Gpt;
-use crate::parameters::{Role, specs};
+use crate::parameters::{ParameterRole, specs};
 use crate::weights::{ModelView, Tensors, Weight, Weights};
 use candle_core::Tensor;
 use minigpt_kernels::ElementType;
@@ -16,7 +16,7 @@ pub struct Parameter {
     /// GPT-2's name.
     pub name: String,
     /// What it is for.
-    pub role: Role,
+    pub role: ParameterRole,
     /// Its values, a variable if the model is trainable.
     pub tensor: Tensor,
     /// Whether a loss may do without it. No parameter of this model is unused; one of somebody else's may be.

@@ -1,8 +1,27 @@
 //! The decoder: one model for GPT-2, nanoGPT and their relatives.
 //!
-//! In reading order: [`config`] (what a model is) → `embedding` → [`attention`] → `mlp` → `block` → [`gpt`] (the whole
-//! model in one sitting); beside them [`cache`], [`trace`], `init`, [`parameters`] (the one list of tensors) and [`plan`]
-//! (what a model costs).
+//! In reading order: [`config`] (what a model is) → `embedding` → [`attention`] → `mlp` → `block` → [`Gpt`] (the whole model
+//! in one sitting). Beside them: [`Pass`] (one run of the model: positions, cache, dropout, hooks), [`hooks`] (sites at
+//! which somebody may see or replace a tensor), [`cache`], `init`, [`parameters`] (the one list of tensors), [`plan`]
+//! (what a model costs), `forms` (the same model trainable, quantised, or as a view for writers) and `layer_by_layer`
+//! (the same forward for a model that stays in its files).
+//!
+//! It never reads a file, tokenises, prints, or reads a clock.
+//!
+//! ```
+//! use minigpt_model::{BlockSite, Config, Device, Gpt, Pass, Recording, Site};
+//!
+//! let shape = Config { n_layer: 2, n_head: 2, n_embd: 8, block_size: 16, vocab_size: 10, ..Config::default() };
+//! let gpt = Gpt::new(shape, 1, &Device::Cpu)?;
+//!
+//! // What does head 0 of block 1 look at?
+//! let pattern = Site::Block(1, BlockSite::Pattern);
+//! let mut seen = Recording::of([pattern]);
+//! let logits = gpt.forward(&gpt.ids(&[[3, 1, 4]])?, &Pass::new().with_hook(&mut seen))?;
+//! assert_eq!(logits.dims(), [1, 3, 10]); // (B, T, V)
+//! assert_eq!(seen.get(pattern).unwrap().dims(), [1, 2, 3, 3]); // (B, H, T, T)
+//! # Ok::<(), minigpt_model::Error>(())
+//! ```
 
 pub mod attention;
 mod block;
@@ -28,7 +47,7 @@ pub use error::{Error, Result};
 pub use forms::Parameter;
 pub use gpt::{Gpt, Loss};
 pub use hooks::{BlockSite, Hook, Recording, Site};
-pub use parameters::Role;
+pub use parameters::ParameterRole;
 pub use pass::Pass;
 pub use weights::{ModelView, Tensors, Weight};
 

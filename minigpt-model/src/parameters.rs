@@ -24,7 +24,7 @@ pub enum Part {
 
 /// What a tensor is for: this decides how it is stored, whether it decays, and which optimiser moves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum ParameterRole {
     /// A row a token: (V, C).
     TokenEmbedding,
     /// A row a position: (T, C).
@@ -41,7 +41,7 @@ pub enum Role {
     Bias,
 }
 
-impl Role {
+impl ParameterRole {
     /// How a weight is stored that activations are multiplied with; none for what is only looked up or added.
     pub fn layout(self) -> Option<WeightLayout> {
         match self {
@@ -90,7 +90,7 @@ pub struct Spec {
     /// What it belongs to.
     pub part: Part,
     /// What it is for.
-    pub role: Role,
+    pub role: ParameterRole,
     /// How it starts.
     pub start: Start,
     /// The switch that takes this tensor away, where one did: GPT-2 has it, this configuration does not.
@@ -125,10 +125,16 @@ pub fn specs(config: &Config) -> Vec<Spec> {
 pub fn specs_with_absent(config: &Config) -> Vec<Spec> {
     let (v, c, inner) = (config.vocab_size, config.n_embd, config.inner());
     let mut list = List::default();
-    list.add("wte.weight", &[v, c], Part::TokenEmbedding, Role::TokenEmbedding, Start::Normal);
+    list.add("wte.weight", &[v, c], Part::TokenEmbedding, ParameterRole::TokenEmbedding, Start::Normal);
     if config.position_embedding == PositionEmbedding::Learned {
         let shape = [config.block_size, c];
-        list.add("wpe.weight", &shape, Part::PositionEmbedding, Role::PositionEmbedding, Start::Normal);
+        list.add(
+            "wpe.weight",
+            &shape,
+            Part::PositionEmbedding,
+            ParameterRole::PositionEmbedding,
+            Start::Normal,
+        );
     }
     let qkv = (config.qkv_bias, "qkv_bias");
     let attn_out = (config.attn_out_bias, "attn_out_bias");
@@ -139,7 +145,7 @@ pub fn specs_with_absent(config: &Config) -> Vec<Spec> {
             &format!("h.{i}.attn.c_attn"),
             [c, 3 * c],
             Part::Attention,
-            Role::JointQkv,
+            ParameterRole::JointQkv,
             Start::Normal,
             qkv,
         );
@@ -147,22 +153,36 @@ pub fn specs_with_absent(config: &Config) -> Vec<Spec> {
             &format!("h.{i}.attn.c_proj"),
             [c, c],
             Part::Attention,
-            Role::Matrix,
+            ParameterRole::Matrix,
             Start::Residual,
             attn_out,
         );
         list.norm(&format!("h.{i}.ln_2"), config);
-        list.linear(&format!("h.{i}.mlp.c_fc"), [c, inner], Part::Mlp, Role::Matrix, Start::Normal, mlp);
-        list.linear(&format!("h.{i}.mlp.c_proj"), [inner, c], Part::Mlp, Role::Matrix, Start::Residual, mlp);
+        list.linear(
+            &format!("h.{i}.mlp.c_fc"),
+            [c, inner],
+            Part::Mlp,
+            ParameterRole::Matrix,
+            Start::Normal,
+            mlp,
+        );
+        list.linear(
+            &format!("h.{i}.mlp.c_proj"),
+            [inner, c],
+            Part::Mlp,
+            ParameterRole::Matrix,
+            Start::Residual,
+            mlp,
+        );
     }
     if config.final_norm() {
         list.norm("ln_f", config);
     }
     if !config.tie_word_embeddings {
-        list.add("lm_head.weight", &[v, c], Part::Head, Role::Head, Start::Normal);
+        list.add("lm_head.weight", &[v, c], Part::Head, ParameterRole::Head, Start::Normal);
     }
     if config.lm_head_bias {
-        list.add("lm_head.bias", &[v], Part::Head, Role::Bias, Start::Zero);
+        list.add("lm_head.bias", &[v], Part::Head, ParameterRole::Bias, Start::Zero);
     }
     list.0
 }
@@ -171,12 +191,12 @@ pub fn specs_with_absent(config: &Config) -> Vec<Spec> {
 struct List(Vec<Spec>);
 
 impl List {
-    fn add(&mut self, name: &str, shape: &[usize], part: Part, role: Role, start: Start) {
+    fn add(&mut self, name: &str, shape: &[usize], part: Part, role: ParameterRole, start: Start) {
         self.0.push(Spec { name: name.to_owned(), shape: shape.to_vec(), part, role, start, absent: None });
     }
 
     fn bias(&mut self, layer: &str, width: usize, part: Part, (on, switch): (bool, &'static str)) {
-        self.add(&format!("{layer}.bias"), &[width], part, Role::Bias, Start::Zero);
+        self.add(&format!("{layer}.bias"), &[width], part, ParameterRole::Bias, Start::Zero);
         if let (false, Some(spec)) = (on, self.0.last_mut()) {
             spec.absent = Some(switch);
         }
@@ -187,7 +207,7 @@ impl List {
         layer: &str,
         shape: [usize; 2],
         part: Part,
-        role: Role,
+        role: ParameterRole,
         start: Start,
         bias: (bool, &'static str),
     ) {
@@ -196,7 +216,13 @@ impl List {
     }
 
     fn norm(&mut self, layer: &str, config: &Config) {
-        self.add(&format!("{layer}.weight"), &[config.n_embd], Part::Norm, Role::NormScale, Start::One);
+        self.add(
+            &format!("{layer}.weight"),
+            &[config.n_embd],
+            Part::Norm,
+            ParameterRole::NormScale,
+            Start::One,
+        );
         self.bias(layer, config.n_embd, Part::Norm, (config.norm_bias, "norm_bias"));
     }
 }

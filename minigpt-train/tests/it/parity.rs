@@ -3,7 +3,7 @@
 use crate::support::{Fixture, assert_close};
 use candle_core::{Device, Var};
 use minigpt_formats::load;
-use minigpt_model::{Parameter, Pass, Role};
+use minigpt_model::{Parameter, ParameterRole, Pass};
 use minigpt_train::{Gradients, Optimizer, OptimizerConfig, OptimizerKind};
 
 const LEARNING_RATE: f64 = 1e-2;
@@ -67,7 +67,7 @@ fn five_steps_of_muon_equal_pytorch_on_matrices_of_every_proportion() {
     let expected = Fixture::open_at(&fixture);
     for name in ["square", "wide", "tall", "joint"] {
         let before = Var::from_tensor(expected.need(&format!("{name}.before"))).unwrap();
-        let role = if name == "joint" { Role::JointQkv } else { Role::Matrix };
+        let role = if name == "joint" { ParameterRole::JointQkv } else { ParameterRole::Matrix };
         let tensor = before.as_tensor().clone();
         let parameter = Parameter { name: name.to_owned(), role, tensor, unused: false };
         // PyTorch multiplies the decay with Muon's own rate, 20 times AdamW's here.
