@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(map.range_of(&map.bytes()[3..5]), Some(3..5));
         assert_eq!(map.range_of(b"elsewhere"), None);
         map.release(0..10);
-        assert_eq!(map.clone().bytes(), b"0123456789");
+        assert_eq!(map.bytes(), b"0123456789");
         map.release(5..99);
     }
 

@@ -17,7 +17,7 @@ impl LinearWeights {
     }
 
     /// A tensor out of a file that has linear weights (out, in), in GPT-2's layout.
-    pub fn from_out_in<'a>(&self, name: &str, tensor: TensorView<'a>) -> TensorView<'a> {
+    pub fn in_gpt2_layout<'a>(&self, name: &str, tensor: TensorView<'a>) -> TensorView<'a> {
         if tensor.shape.len() == 2 && self.0.contains(name) { tensor.transposed() } else { tensor }
     }
 }

@@ -38,7 +38,7 @@ pub fn set(config: Config, key: &str, value: Value) -> Result<Config> {
         }
         _ => {}
     }
-    let mut section = Table::try_from(&config).map_err(unwritable)?;
+    let mut section = table_of(&config)?;
     section.insert(key.to_owned(), value);
     parse_section("model", section, &config)
 }
@@ -54,7 +54,7 @@ pub fn parse_section<T: Serialize + DeserializeOwned>(name: &str, section: Table
         let nearest = nearest(key, &known);
         return refuse(format!("there is no setting {name}.{key}; did you mean {name}.{nearest}?"));
     }
-    let mut table = Table::try_from(defaults).map_err(unwritable)?;
+    let mut table = table_of(defaults)?;
     for (key, value) in section {
         let shown = value.to_string();
         table.insert(key.clone(), value);
@@ -71,8 +71,9 @@ pub(crate) fn refuse<T>(message: String) -> Result<T> {
     Err(Error::Setting(message))
 }
 
-fn unwritable(error: toml::ser::Error) -> Error {
-    Error::Setting(error.to_string())
+/// A section as a table.
+fn table_of(section: &impl Serialize) -> Result<Table> {
+    Table::try_from(section).map_err(|error| Error::Setting(error.to_string()))
 }
 
 fn known_keys(name: &str, defaults: &impl Serialize) -> Vec<String> {

@@ -143,7 +143,7 @@ impl<'a> Contents<'a> {
         let linear = LinearWeights::of(config);
         let ours = |(theirs, tensor): (String, TensorView<'a>)| match our_name(&theirs) {
             Some(ours) => {
-                let tensor = linear.from_out_in(&ours, tensor);
+                let tensor = linear.in_gpt2_layout(&ours, tensor);
                 (ours, tensor)
             }
             None => (theirs, tensor),

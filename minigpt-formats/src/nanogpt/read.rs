@@ -18,7 +18,7 @@ pub fn read(bytes: &[u8]) -> Result<(Config, Vec<(String, TensorView<'_>)>), Str
     let tensors = checkpoint.tensors(model)?.into_iter().map(|(name, tensor)| {
         // A compiled model puts this before every name.
         let name = our_name(name.strip_prefix("_orig_mod.").unwrap_or(&name)).to_owned();
-        let tensor = linear.from_out_in(&name, tensor);
+        let tensor = linear.in_gpt2_layout(&name, tensor);
         (name, tensor)
     });
     Ok((config, tensors.collect()))
