@@ -1,8 +1,8 @@
 //! A GGUF file, whatever it counts.
 #![no_main]
 
-use minigpt_model::Device;
 use minigpt_formats::gguf::Contents;
+use minigpt_model::Device;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(contents) = Contents::read(bytes) {

@@ -1,7 +1,7 @@
 //! A folder in memory with a small model, in which one file is what the fuzzer made of it.
 
-use minigpt_model::Device;
 use minigpt_formats::OnDisk;
+use minigpt_model::Device;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ pub fn open(path: &Path) {
     if let Ok(files) = OnDisk::open(path)
         && let Ok(model) = files.model()
     {
-        let _ = model.source().logits(&[0]);
+        let _ = model.view().logits(&[0]);
         let _ = model.load(&Device::Cpu);
     }
 }

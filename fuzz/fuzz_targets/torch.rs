@@ -3,8 +3,8 @@
 
 mod place;
 
-use minigpt_model::Device;
 use minigpt_formats::torch::TorchArchive;
+use minigpt_model::Device;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(checkpoint) = TorchArchive::open(bytes) {

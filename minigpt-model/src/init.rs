@@ -1,8 +1,8 @@
-//! A new model's weights, from a seed: normal numbers as GPT-2 has them, residual projections scaled down by
+//! A new model's weights, from a seed: normally distributed as GPT-2 has them, residual projections scaled down by
 //! 1/√(2·layers) so that the residual stream keeps its size however deep the model is.
 
 use crate::config::Config;
-use crate::parameters::{Spec, Start, specs};
+use crate::parameters::{Init, Spec, specs};
 use candle_core::{Device, Result, Tensor};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -12,22 +12,22 @@ use std::collections::HashMap;
 /// All tensors of a new model. Each is drawn from its own stream of ChaCha8, so they don't depend on each other.
 pub fn init(config: &Config, seed: u64, device: &Device) -> Result<HashMap<String, Tensor>> {
     let draw = |(stream, spec): (usize, &Spec)| {
-        let std = match spec.start {
-            Start::Residual => config.initializer_range / (2.0 * config.n_layer as f64).sqrt(),
+        let std = match spec.init {
+            Init::Residual => config.initializer_range / (2.0 * config.n_layer as f64).sqrt(),
             _ => config.initializer_range,
         };
         let n = spec.shape.iter().product();
-        let data = match spec.start {
-            Start::One => vec![1f32; n],
-            Start::Zero => vec![0f32; n],
-            Start::Normal | Start::Residual => normal(n, std, seed, stream as u64),
+        let data = match spec.init {
+            Init::One => vec![1f32; n],
+            Init::Zero => vec![0f32; n],
+            Init::Normal | Init::Residual => normal(n, std, seed, stream as u64),
         };
         Ok((spec.name.clone(), Tensor::from_vec(data, &spec.shape[..], device)?))
     };
     specs(config).par_iter().enumerate().map(draw).collect()
 }
 
-/// `n` normal numbers by Box and Muller's method.
+/// `n` normally distributed values by Box and Muller's method.
 fn normal(n: usize, std: f64, seed: u64, stream: u64) -> Vec<f32> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(stream);

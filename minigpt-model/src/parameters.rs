@@ -67,12 +67,12 @@ impl ParameterRole {
     }
 }
 
-/// How a tensor starts.
+/// How a tensor is initialised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
-    /// Normal numbers.
+pub enum Init {
+    /// Normally distributed.
     Normal,
-    /// Normal numbers, scaled down because they add to the residual stream.
+    /// Normally distributed, scaled down because they add to the residual stream.
     Residual,
     /// Ones.
     One,
@@ -91,8 +91,8 @@ pub struct Spec {
     pub part: Part,
     /// What it is for.
     pub role: ParameterRole,
-    /// How it starts.
-    pub start: Start,
+    /// How it is initialised.
+    pub init: Init,
     /// The switch that takes this tensor away, where one did: GPT-2 has it, this configuration does not.
     pub absent: Option<&'static str>,
 }
@@ -125,7 +125,7 @@ pub fn specs(config: &Config) -> Vec<Spec> {
 pub fn specs_with_absent(config: &Config) -> Vec<Spec> {
     let (v, c, inner) = (config.vocab_size, config.n_embd, config.inner());
     let mut list = List::default();
-    list.add("wte.weight", &[v, c], Part::TokenEmbedding, ParameterRole::TokenEmbedding, Start::Normal);
+    list.add("wte.weight", &[v, c], Part::TokenEmbedding, ParameterRole::TokenEmbedding, Init::Normal);
     if config.position_embedding == PositionEmbedding::Learned {
         let shape = [config.block_size, c];
         list.add(
@@ -133,7 +133,7 @@ pub fn specs_with_absent(config: &Config) -> Vec<Spec> {
             &shape,
             Part::PositionEmbedding,
             ParameterRole::PositionEmbedding,
-            Start::Normal,
+            Init::Normal,
         );
     }
     let qkv = (config.qkv_bias, "qkv_bias");
@@ -146,7 +146,7 @@ pub fn specs_with_absent(config: &Config) -> Vec<Spec> {
             [c, 3 * c],
             Part::Attention,
             ParameterRole::JointQkv,
-            Start::Normal,
+            Init::Normal,
             qkv,
         );
         list.linear(
@@ -154,7 +154,7 @@ pub fn specs_with_absent(config: &Config) -> Vec<Spec> {
             [c, c],
             Part::Attention,
             ParameterRole::Matrix,
-            Start::Residual,
+            Init::Residual,
             attn_out,
         );
         list.norm(&format!("h.{i}.ln_2"), config);
@@ -163,7 +163,7 @@ pub fn specs_with_absent(config: &Config) -> Vec<Spec> {
             [c, inner],
             Part::Mlp,
             ParameterRole::Matrix,
-            Start::Normal,
+            Init::Normal,
             mlp,
         );
         list.linear(
@@ -171,7 +171,7 @@ pub fn specs_with_absent(config: &Config) -> Vec<Spec> {
             [inner, c],
             Part::Mlp,
             ParameterRole::Matrix,
-            Start::Residual,
+            Init::Residual,
             mlp,
         );
     }
@@ -179,10 +179,10 @@ pub fn specs_with_absent(config: &Config) -> Vec<Spec> {
         list.norm("ln_f", config);
     }
     if !config.tie_word_embeddings {
-        list.add("lm_head.weight", &[v, c], Part::Head, ParameterRole::Head, Start::Normal);
+        list.add("lm_head.weight", &[v, c], Part::Head, ParameterRole::Head, Init::Normal);
     }
     if config.lm_head_bias {
-        list.add("lm_head.bias", &[v], Part::Head, ParameterRole::Bias, Start::Zero);
+        list.add("lm_head.bias", &[v], Part::Head, ParameterRole::Bias, Init::Zero);
     }
     list.0
 }
@@ -191,12 +191,12 @@ pub fn specs_with_absent(config: &Config) -> Vec<Spec> {
 struct List(Vec<Spec>);
 
 impl List {
-    fn add(&mut self, name: &str, shape: &[usize], part: Part, role: ParameterRole, start: Start) {
-        self.0.push(Spec { name: name.to_owned(), shape: shape.to_vec(), part, role, start, absent: None });
+    fn add(&mut self, name: &str, shape: &[usize], part: Part, role: ParameterRole, init: Init) {
+        self.0.push(Spec { name: name.to_owned(), shape: shape.to_vec(), part, role, init, absent: None });
     }
 
     fn bias(&mut self, layer: &str, width: usize, part: Part, (on, switch): (bool, &'static str)) {
-        self.add(&format!("{layer}.bias"), &[width], part, ParameterRole::Bias, Start::Zero);
+        self.add(&format!("{layer}.bias"), &[width], part, ParameterRole::Bias, Init::Zero);
         if let (false, Some(spec)) = (on, self.0.last_mut()) {
             spec.absent = Some(switch);
         }
@@ -208,10 +208,10 @@ impl List {
         shape: [usize; 2],
         part: Part,
         role: ParameterRole,
-        start: Start,
+        init: Init,
         bias: (bool, &'static str),
     ) {
-        self.add(&format!("{layer}.weight"), &shape, part, role, start);
+        self.add(&format!("{layer}.weight"), &shape, part, role, init);
         self.bias(layer, shape[1], part, bias);
     }
 
@@ -221,7 +221,7 @@ impl List {
             &[config.n_embd],
             Part::Norm,
             ParameterRole::NormScale,
-            Start::One,
+            Init::One,
         );
         self.bias(layer, config.n_embd, Part::Norm, (config.norm_bias, "norm_bias"));
     }

@@ -53,8 +53,8 @@ impl Update {
                 flat::change(m, |m| {
                     flat::change(v, |v| {
                         let moments = m.par_chunks_mut(TASK).zip(v.par_chunks_mut(TASK));
-                        let numbers = p.par_chunks_mut(TASK).zip(g.par_chunks(TASK));
-                        numbers.zip(moments).for_each(|((p, g), (m, v))| self.apply_piece(p, m, v, g));
+                        let values = p.par_chunks_mut(TASK).zip(g.par_chunks(TASK));
+                        values.zip(moments).for_each(|((p, g), (m, v))| self.apply_chunk(p, m, v, g));
                         Ok(())
                     })
                 })
@@ -62,7 +62,7 @@ impl Update {
         })
     }
 
-    fn apply_piece(&self, p: &mut [f32], m: &mut [f32], v: &mut [f32], g: &[f32]) {
+    fn apply_chunk(&self, p: &mut [f32], m: &mut [f32], v: &mut [f32], g: &[f32]) {
         let (scale, beta1, beta2) = (self.scale as f32, self.beta1 as f32, self.beta2 as f32);
         let (fresh1, fresh2) = ((1.0 - self.beta1) as f32, (1.0 - self.beta2) as f32);
         let (eps, rate, keep) = (self.eps as f32, self.rate as f32, self.keep as f32);

@@ -4,7 +4,7 @@ use candle_core::{CpuStorage, DType, InplaceOp1, Layout, Result, Storage, Tensor
 use rayon::prelude::*;
 use std::cell::RefCell;
 
-/// Numbers that make a piece of work for a thread.
+/// Elements that make a task for a thread.
 pub const TASK: usize = 1 << 14;
 
 /// Whether a tensor is memory that can be changed in place.
@@ -12,23 +12,23 @@ pub fn is_flat(x: &Tensor) -> bool {
     x.device().is_cpu() && x.dtype() == DType::F32 && x.is_contiguous()
 }
 
-/// Gives `f` the numbers of a flat tensor.
+/// Gives `f` the elements of a flat tensor.
 pub fn read<R>(x: &Tensor, f: impl FnOnce(&[f32]) -> Result<R>) -> Result<R> {
     let (storage, layout) = x.storage_and_layout();
     match (&*storage, layout.contiguous_offsets()) {
         (Storage::Cpu(CpuStorage::F32(data)), Some((start, end))) => f(&data[start..end]),
-        _ => candle_core::bail!("numbers that do not lie flat in memory"),
+        _ => candle_core::bail!("a tensor that is not contiguous f32 in memory"),
     }
 }
 
-/// Gives `f` the numbers of a flat tensor to change. Other tensors may be read or changed meanwhile, but not this one.
+/// Gives `f` the elements of a flat tensor to change. Other tensors may be read or changed meanwhile, but not this one.
 pub fn change<R>(x: &Tensor, f: impl FnOnce(&mut [f32]) -> Result<R>) -> Result<R> {
     let change = Change { f: RefCell::new(Some(f)), result: RefCell::new(None) };
     x.inplace_op1(&change)?;
-    change.result.into_inner().unwrap_or_else(|| candle_core::bail!("numbers that were not changed"))
+    change.result.into_inner().unwrap_or_else(|| candle_core::bail!("a tensor that was not changed"))
 }
 
-/// Adds the numbers of one flat tensor to those of another.
+/// Adds the elements of one flat tensor to those of another.
 pub fn add(sum: &Tensor, more: &Tensor) -> Result<()> {
     change(sum, |sum| {
         read(more, |more| {
@@ -40,10 +40,10 @@ pub fn add(sum: &Tensor, more: &Tensor) -> Result<()> {
     })
 }
 
-/// The sum of the squares of a flat tensor's numbers, always in the same order.
+/// The sum of the squares of a flat tensor's elements, always in the same order.
 pub fn sum_of_squares(x: &Tensor) -> Result<f64> {
-    // Sixteen sums beside each other, over pieces so short that small numbers are not lost beside large ones.
-    let piece = |x: &[f32]| {
+    // Sixteen sums beside each other, over chunks so short that small numbers are not lost beside large ones.
+    let chunk = |x: &[f32]| {
         let mut sums = [0f32; 16];
         let (whole, rest) = x.as_chunks::<16>();
         for x in whole {
@@ -53,7 +53,7 @@ pub fn sum_of_squares(x: &Tensor) -> Result<f64> {
         sums.iter().map(|&sum| f64::from(sum)).sum::<f64>() + rest
     };
     read(x, |x| {
-        let parts: Vec<f64> = x.par_chunks(TASK).map(|x| x.chunks(1 << 12).map(piece).sum()).collect();
+        let parts: Vec<f64> = x.par_chunks(TASK).map(|x| x.chunks(1 << 12).map(chunk).sum()).collect();
         Ok(parts.iter().sum())
     })
 }
@@ -74,7 +74,7 @@ impl<F: FnOnce(&mut [f32]) -> Result<R>, R> InplaceOp1 for Change<F, R> {
                 self.result.replace(Some(f(&mut data[start..end])));
                 Ok(())
             }
-            _ => candle_core::bail!("numbers that do not lie flat in memory"),
+            _ => candle_core::bail!("a tensor that is not contiguous f32 in memory"),
         }
     }
 }

@@ -7,7 +7,7 @@ use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use std::panic::resume_unwind;
 use std::thread;
 
-/// Numbers that the gradients of all parts of a batch may take together.
+/// Elements that the gradients of all workers may have together.
 const GRADIENTS: usize = 128_000_000;
 
 /// Threads that each have a pool of their own, usually of one: what runs there is not split any further.

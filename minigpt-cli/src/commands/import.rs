@@ -107,7 +107,7 @@ fn describe(answer: &Answer, config: &Config) -> String {
         true => answer.dtype.clone(),
         false => format!("{}, written as {}", answer.dtype, answer.dtype_written),
     };
-    table.row(["numbers", &numbers]);
+    table.row(["dtype", &numbers]);
     let none = "none found: name one with --tokenizer, or use token ids".to_owned();
     let tokens = count(answer.vocab_size as u64);
     let tokenizer = answer.tokenizer.as_ref();

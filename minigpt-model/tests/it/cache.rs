@@ -1,33 +1,14 @@
 //! The cache: however the tokens are fed, the logits are the same.
 
-use candle_core::{Device, Tensor};
-use minigpt_model::{Config, Error, Gpt, NormPosition, PositionEmbedding};
+use crate::support;
+use candle_core::Tensor;
+use minigpt_model::{Error, Gpt};
 use proptest::prelude::*;
 
 const BLOCK_SIZE: usize = 40;
 
-/// Models that treat positions and norms in every way.
 fn models() -> Vec<Gpt> {
-    let base = Config {
-        vocab_size: 29,
-        block_size: BLOCK_SIZE,
-        n_layer: 2,
-        n_head: 2,
-        n_embd: 12,
-        initializer_range: 0.2,
-        ..Config::default()
-    };
-    let variants = [
-        base.clone(),
-        Config { position_embedding: PositionEmbedding::Rope, ..base.clone() }.with_bias(false),
-        Config {
-            position_embedding: PositionEmbedding::Sinusoidal,
-            norm_position: NormPosition::Post,
-            scale_embeddings: true,
-            ..base
-        },
-    ];
-    variants.into_iter().map(|config| Gpt::new(config, 1, &Device::Cpu).unwrap()).collect()
+    support::models(BLOCK_SIZE)
 }
 
 fn tokens(n: usize, seed: u32) -> Vec<u32> {

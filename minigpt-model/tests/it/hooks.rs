@@ -1,31 +1,11 @@
 //! Hooks: every site is passed, what is seen is what was computed, and what is replaced takes effect.
 
-use candle_core::{Device, Tensor};
-use minigpt_model::{BlockSite, Config, Gpt, Hook, NormPosition, Pass, PositionEmbedding, Recording, Site};
+use crate::support;
+use candle_core::Tensor;
+use minigpt_model::{BlockSite, Gpt, Hook, NormPosition, Pass, Recording, Site};
 
-/// Models that treat positions, norms and the head in every way.
 fn models() -> Vec<Gpt> {
-    let base = Config {
-        vocab_size: 29,
-        block_size: 16,
-        n_layer: 2,
-        n_head: 2,
-        n_embd: 12,
-        initializer_range: 0.2,
-        ..Config::default()
-    };
-    let variants = [
-        base.clone(),
-        Config { position_embedding: PositionEmbedding::Rope, ..base.clone() }.with_bias(false),
-        Config {
-            position_embedding: PositionEmbedding::Sinusoidal,
-            norm_position: NormPosition::Post,
-            scale_embeddings: true,
-            tie_word_embeddings: false,
-            ..base
-        },
-    ];
-    variants.into_iter().map(|config| Gpt::new(config, 1, &Device::Cpu).unwrap()).collect()
+    support::models(16)
 }
 
 fn ids(gpt: &Gpt) -> Tensor {

@@ -4,6 +4,7 @@
 
 use candle_core::{DType, Device, Tensor};
 use minigpt_kernels::IGNORE;
+use minigpt_model::{Config, Gpt, NormPosition, PositionEmbedding};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -64,4 +65,29 @@ pub fn assert_close(what: &str, got: &Tensor, want: &Tensor, tolerance: f32, flo
         let difference = (got - want).abs() / scale;
         assert!(difference <= tolerance, "{what}, element {i}: {got} is not {want} (off by {difference})");
     }
+}
+
+/// Small models of two layers and 29 tokens that treat positions, norms, biases and the head in every way.
+pub fn models(block_size: usize) -> Vec<Gpt> {
+    let base = Config {
+        vocab_size: 29,
+        block_size,
+        n_layer: 2,
+        n_head: 2,
+        n_embd: 12,
+        initializer_range: 0.2,
+        ..Config::default()
+    };
+    let variants = [
+        base.clone(),
+        Config { position_embedding: PositionEmbedding::Rope, ..base.clone() }.with_bias(false),
+        Config {
+            position_embedding: PositionEmbedding::Sinusoidal,
+            norm_position: NormPosition::Post,
+            scale_embeddings: true,
+            tie_word_embeddings: false,
+            ..base
+        },
+    ];
+    variants.into_iter().map(|config| Gpt::new(config, 1, &Device::Cpu).unwrap()).collect()
 }
