@@ -14,20 +14,20 @@ pub enum Error {
     /// Another process is training in the same folder.
     #[error("{}: another run is training here; wait for it, or choose another folder", .0.display())]
     Locked(PathBuf),
-    /// The loss or a gradient is no number any more.
+    /// A loss, a gradient, a weight or a moment is not finite any more.
     #[error(
-        "step {step}: the {what} is {value}, gradient norm {grad_norm}: training has diverged. The last good checkpoint \
-         is untouched. Try a lower learning_rate, a longer warmup_iters, or grad_clip = 1.0"
+        "step {step}: the {what} is {value}: training has diverged. Nothing of this step was saved: {kept}. Try a lower \
+         learning_rate, a longer warmup_iters, a lower weight_decay, or grad_clip = 1.0"
     )]
     Diverged {
         /// The step that failed, from 1.
         step: u64,
-        /// What is no number.
-        what: &'static str,
+        /// What is not finite.
+        what: String,
         /// What it is.
         value: f64,
-        /// The gradient norm of that step.
-        grad_norm: f64,
+        /// Which checkpoints there are, and what they hold.
+        kept: String,
     },
     /// A parameter that the loss does not depend on.
     #[error(

@@ -58,6 +58,15 @@ pub fn sum_of_squares(x: &Tensor) -> Result<f64> {
     })
 }
 
+/// The first element that is NaN or infinite, if there is one.
+pub fn first_not_finite(x: &Tensor) -> Result<Option<f32>> {
+    let first = |x: &[f32]| x.iter().find(|x| !x.is_finite()).copied();
+    match is_flat(x) {
+        true => read(x, |x| Ok(x.par_chunks(TASK).find_map_first(first))),
+        false => Ok(first(&x.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)),
+    }
+}
+
 struct Change<F, R> {
     f: RefCell<Option<F>>,
     result: RefCell<Option<Result<R>>>,

@@ -4,6 +4,7 @@ use crate::checkpoint::{self, Best, Checkpoint, State};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::evaluate::{evaluate, loss};
+use crate::flat;
 use crate::gradients::Gradients;
 use crate::optimizer::Optimizer;
 use crate::record::StepRecord;
@@ -295,8 +296,8 @@ impl Trainer {
         let mut norm = f64::NAN;
         if let Some(gradients) = gradients {
             norm = gradients.norm()? / count;
-            finite(step, "loss", loss, norm)?;
-            finite(step, "gradient norm", norm, norm)?;
+            self.finite(step, "loss", loss)?;
+            self.finite(step, "gradient norm", norm)?;
             let clip = match self.config.grad_clip {
                 0.0 => 1.0,
                 max => Gradients::clip_factor(norm, max),
@@ -325,7 +326,39 @@ impl Trainer {
             0 => u64::MAX,
             batches => batches,
         };
-        Ok(evaluate(&self.gpt, val, batches, &self.workers, |_| {})?.loss())
+        let loss = evaluate(&self.gpt, val, batches, &self.workers, |_| {})?.loss();
+        if let Some(loss) = loss {
+            self.finite(self.state.step, "validation loss", loss)?;
+        }
+        Ok(loss)
+    }
+
+    /// Refuses a number that is none. What is written from there on would be worthless.
+    fn finite(&self, step: u64, what: &str, value: f64) -> Result<()> {
+        if value.is_finite() {
+            return Ok(());
+        }
+        let last = match self.saved {
+            0 => "there is no checkpoint yet".to_owned(),
+            step => format!("last/ holds step {step}, whose weights and moments were all finite"),
+        };
+        let best = self.state.best.map_or_else(String::new, |Best { step, val_loss }| {
+            format!("; best/ holds step {step}, with a validation loss of {val_loss:.4}")
+        });
+        Err(Error::Diverged { step, what: what.to_owned(), value, kept: last + &best })
+    }
+
+    /// Refuses to save weights or moments that are not finite.
+    fn check_weights(&self) -> Result<()> {
+        let weights = self.parameters.iter().map(|p| (format!("weight {}", p.name), p.tensor.clone()));
+        let moments = self.optimizer.state().into_iter();
+        let moments = moments.map(|(name, tensor)| (format!("optimiser's {name}"), tensor));
+        for (what, tensor) in weights.chain(moments) {
+            if let Some(value) = flat::first_not_finite(&tensor)? {
+                self.finite(self.state.step, &what, f64::from(value))?;
+            }
+        }
+        Ok(())
     }
 
     fn keep_best(&mut self, val_loss: Option<f64>, observer: &mut dyn Observer) -> Result<()> {
@@ -334,6 +367,7 @@ impl Trainer {
             self.state.without_progress += 1;
             return Ok(());
         }
+        self.check_weights()?;
         let step = self.state.step;
         self.state.best = Some(Best { step, val_loss });
         self.state.without_progress = 0;
@@ -354,6 +388,7 @@ impl Trainer {
         if self.saved == step {
             return Ok(());
         }
+        self.check_weights()?;
         self.state.seconds = self.seconds();
         self.recorder.draw()?;
         let tokenizer = self.data.tokenizer.as_ref();
@@ -420,10 +455,6 @@ impl Learned {
 
 fn due(step: u64, interval: u64) -> bool {
     interval > 0 && step.is_multiple_of(interval)
-}
-
-fn finite(step: u64, what: &'static str, value: f64, grad_norm: f64) -> Result<()> {
-    if value.is_finite() { Ok(()) } else { Err(Error::Diverged { step, what, value, grad_norm }) }
 }
 
 fn same(what: &str, then: &str, now: &str) -> Result<()> {

@@ -40,8 +40,17 @@ impl Run {
     pub fn start(mut config: RunConfig, changes: &[String], place: Place, device: &Device) -> Result<Self> {
         let Place { out, resume, from } = place;
         let last = out.join("last");
-        if resume && !checkpoint::exists(&last) {
-            return Err(Error::NoRun(out.to_owned()));
+        // A run that is resumed is opened first: that mends what a killed process left. A new one is opened last: nothing
+        // is made before it is certain that it can be trained.
+        let mut opened = None;
+        if resume {
+            if !out.is_dir() {
+                return Err(Error::NoRun(out.to_owned()));
+            }
+            opened = Some(RunFolder::open(out)?);
+            if !checkpoint::exists(&last) {
+                return Err(Error::NoRun(out.to_owned()));
+            }
         }
         let base = if resume { Some(last.as_path()) } else { from };
         let tokenizer = match base {
@@ -55,9 +64,11 @@ impl Run {
         let (data, bad_lines) = open_data(&config, tokenizer, block_size)?;
         config.model = shape(&config, &data, base, changes)?;
         check_memory(&config)?;
-        let run = RunFolder::open(out)?;
-        let tokenizer = data.tokenizer.clone();
-        minigpt_files::write_file(&run.join("config.toml"), config.to_toml()?.as_bytes())?;
+        let run = match opened {
+            Some(run) => run,
+            None => RunFolder::open(out)?,
+        };
+        let (tokenizer, settings) = (data.tokenizer.clone(), run.join("config.toml"));
         let trainer = match resume {
             true => Trainer::resume(data, config.train.clone(), run, device)?,
             false => {
@@ -65,6 +76,8 @@ impl Run {
                 Trainer::new(gpt, data, config.train.clone(), run)?.with_extra(extra)
             }
         };
+        // Only now is the run accepted; a refused one leaves the folder as it was.
+        minigpt_files::write_file(&settings, config.to_toml()?.as_bytes())?;
         Ok(Self { trainer, config, tokenizer, bad_lines })
     }
 }

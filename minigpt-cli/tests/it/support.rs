@@ -100,6 +100,12 @@ impl Done {
         self
     }
 
+    /// Whether it ended with an error, in words.
+    pub fn failed(&self) -> bool {
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        self.code != Some(0)
+    }
+
     pub fn stdout(&self) -> &str {
         &self.stdout
     }

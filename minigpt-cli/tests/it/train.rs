@@ -161,6 +161,74 @@ fn a_run_that_diverges_stops_and_keeps_the_last_good_checkpoint() {
     runs.trained("run", &["--quiet", "--resume", "--set", "train.max_iters=12"]);
 }
 
+/// With a wild rate or decay, weights, losses or moments stop being finite at once or after a few steps, in the training loss,
+/// in the validation loss, or in the weights alone.
+#[test]
+fn nothing_that_is_not_finite_is_ever_written() {
+    let runs = Runs::new();
+    let often = ["--quiet", "--set", "train.eval_interval=1", "--set", "train.save_interval=1"];
+    let wild = [
+        "train.learning_rate=1e10",
+        "train.learning_rate=1e30",
+        "train.weight_decay=1e300",
+        "train.learning_rate=100",
+        "train.learning_rate=1000",
+    ];
+    for (i, change) in wild.into_iter().enumerate() {
+        let run = format!("run-{i}");
+        runs.trained(&run, &[&often[..], &["--set", "train.max_iters=3"]].concat());
+        let more =
+            ["--resume", "--set", "train.warmup_iters=0", "--set", "train.grad_clip=0", "--set", change];
+        let done = runs.train(&run, &[&often[..], &more].concat()).run();
+        for name in ["best", "last"] {
+            let folder = runs.path(&run).join(name);
+            let model = minigpt_formats::load(&folder, &minigpt_model::Device::Cpu).unwrap();
+            for parameter in model.gpt.parameters() {
+                let values = parameter.tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+                assert!(values.iter().all(|x| x.is_finite()), "{change}: {name} holds {}", parameter.name);
+            }
+        }
+        let state: Value =
+            serde_json::from_slice(&runs.0.read(&format!("{run}/last/training.json"))).unwrap();
+        let (step, best) = (&state["step"], &state["best"]);
+        assert!(best["val_loss"].is_f64(), "{change}: {state}");
+        assert!(done.failed(), "{change} did not diverge in 60 steps");
+        let held = format!("last/ holds step {step}, whose weights and moments were all finite");
+        let best = format!("best/ holds step {}, with a validation loss of", best["step"]);
+        assert_contains(done.stderr(), &["training has diverged", &held, &best]);
+        // What is kept can be resumed: it goes on, or it says again that it has diverged.
+        let calm =
+            ["--quiet", "--resume", "--set", "train.learning_rate=1e-4", "--set", "train.max_iters=60"];
+        let again = runs.train(&run, &calm).run();
+        assert!(!again.failed() || again.stderr().contains("training has diverged"), "{}", again.stderr());
+    }
+}
+
+#[test]
+fn a_refused_run_changes_nothing_in_the_folder_of_another() {
+    let runs = Runs::new();
+    runs.trained("run", &["--quiet", "--set", "train.max_iters=3"]);
+    let settings = || fs::read_to_string(runs.path("run/config.toml")).unwrap();
+    let before = settings();
+    runs.refused("run", &["--set", "train.max_iters=5"]);
+    assert_eq!(settings(), before);
+    fs::write(runs.path("other.txt"), "the dog sat by the cat. ".repeat(50)).unwrap();
+    let other = format!("data.path={}", runs.path("other.txt").display());
+    runs.refused("run", &["--resume", "--set", &other]);
+    assert_eq!(settings(), before);
+}
+
+/// What a kill between the two renames of a checkpoint leaves, where folders can't be exchanged in one step.
+#[test]
+fn a_run_whose_checkpoint_was_being_replaced_is_mended_and_resumed() {
+    let runs = Runs::new();
+    runs.trained("whole", &["--quiet", "--set", "train.max_iters=6"]);
+    runs.trained("run", &["--quiet", "--set", "train.max_iters=3", "--set", "train.lr_decay_iters=6"]);
+    fs::rename(runs.path("run/last"), runs.path("run/.last.old")).unwrap();
+    runs.trained("run", &["--quiet", "--resume", "--set", "train.max_iters=6"]);
+    assert!(runs.weights("run") == runs.weights("whole"));
+}
+
 #[test]
 fn fine_tuning_starts_from_a_models_weights_and_tokenizer() {
     let runs = Runs::new();
