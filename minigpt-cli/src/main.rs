@@ -11,6 +11,7 @@ mod output;
 mod progress;
 #[cfg(test)]
 mod sources;
+mod stop;
 mod threads;
 
 use clap::{Parser, Subcommand};

@@ -109,13 +109,19 @@ pub fn rotate(run: &RunFolder, keep: usize) -> Result<()> {
     let entries = std::fs::read_dir(run.path()).map_err(|e| io(run.path(), e))?;
     let mut numbered: Vec<_> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("step-")))
+        .filter(|path| path.file_name().is_some_and(|name| is_numbered(&name.to_string_lossy())))
         .collect();
     // Numbers have leading zeros: the order of names is the order of steps.
     numbered.sort();
     let old = numbered.len().saturating_sub(keep);
     for path in &numbered[..old] {
-        std::fs::remove_dir_all(path).map_err(|e| io(path, e))?;
+        minigpt_files::remove_folder(path)?;
     }
     Ok(())
+}
+
+/// Whether a folder has the name of a numbered checkpoint, and not merely one that begins like it.
+fn is_numbered(name: &str) -> bool {
+    let digits = name.strip_prefix("step-").unwrap_or_default();
+    digits.len() >= 8 && digits.bytes().all(|byte| byte.is_ascii_digit())
 }

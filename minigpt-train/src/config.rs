@@ -49,6 +49,9 @@ pub struct TrainConfig {
     pub log_interval: u64,
     /// Steps between checkpoints; 0 for one with each evaluation.
     pub save_interval: u64,
+    /// Seconds after which a checkpoint is due whatever the step, 0 for never. One that takes long to write is written more
+    /// seldom: at most a twentieth of the time goes into it.
+    pub save_seconds: f64,
     /// Checkpoints to keep beside `last` and `best`, each under its step.
     pub keep_checkpoints: usize,
     /// Evaluations without a better validation loss after which to stop; 0 for never.
@@ -84,6 +87,7 @@ impl Default for TrainConfig {
             eval_iters: 20,
             log_interval: 10,
             save_interval: 0,
+            save_seconds: 30.0,
             keep_checkpoints: 0,
             patience: 0,
             sample_interval: 0,
@@ -116,6 +120,7 @@ impl TrainConfig {
             ("grad_clip", self.grad_clip),
             ("eps", self.eps),
             ("max_minutes", self.max_minutes),
+            ("save_seconds", self.save_seconds),
         ];
         for (name, value) in numbers {
             if !(value >= 0.0 && value.is_finite()) {

@@ -19,7 +19,7 @@ use minigpt_model::{Device, Gpt, Parameter};
 use minigpt_tokenizer::Tokenizer;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What happens in a run.
 #[derive(Debug)]
@@ -119,6 +119,9 @@ pub struct Trainer {
     recorder: Recorder,
     /// The step of the checkpoint in `last`.
     saved: u64,
+    /// When it was written by this process, or this process began; and how long writing it took.
+    saved_at: Instant,
+    save_took: Duration,
     began: Instant,
     seconds_before: f64,
 }
@@ -201,6 +204,8 @@ impl Trainer {
             run,
             recorder,
             saved,
+            saved_at: began,
+            save_took: Duration::ZERO,
             began,
             seconds_before,
         })
@@ -219,6 +224,7 @@ impl Trainer {
     /// Trains until the end, or until `stop` is set; then the step under way is finished and saved.
     pub fn run(&mut self, observer: &mut dyn Observer, stop: &AtomicBool) -> Result<Report> {
         self.began = Instant::now();
+        self.saved_at = self.began;
         let (step, steps) = (self.state.step, self.steps);
         observer.event(Event::Started {
             step,
@@ -376,7 +382,14 @@ impl Trainer {
         Ok(())
     }
 
+    /// Whether the last checkpoint is too long ago, by steps or by the clock.
     fn save_due(&self) -> bool {
+        /// A checkpoint may take this share of the time that is spent between two of them.
+        const SHARE: u32 = 20;
+        let (elapsed, seconds) = (self.saved_at.elapsed(), self.config.save_seconds);
+        if seconds > 0.0 && elapsed.as_secs_f64() >= seconds && elapsed >= SHARE * self.save_took {
+            return true;
+        }
         match self.config.save_interval {
             0 => due(self.state.step, self.config.eval_interval),
             interval => due(self.state.step, interval),
@@ -388,6 +401,7 @@ impl Trainer {
         if self.saved == step {
             return Ok(());
         }
+        let began = Instant::now();
         self.check_weights()?;
         self.state.seconds = self.seconds();
         self.recorder.draw()?;
@@ -401,6 +415,7 @@ impl Trainer {
             checkpoint::save(&self.run, &format!("step-{step:08}"), model, tokenizer, resume)?;
             checkpoint::rotate(&self.run, self.config.keep_checkpoints)?;
         }
+        (self.saved_at, self.save_took) = (Instant::now(), began.elapsed());
         Ok(())
     }
 

@@ -115,6 +115,9 @@ fn answer(args: &InspectArgs, model: &ModelFolder, ids: Vec<u32>) -> Result<Answ
     let input = model.gpt.ids(&[&ids])?;
     let logits = model.gpt.forward(&input, &Pass::new().with_hook(&mut patterns))?;
     let logits: Vec<Vec<f32>> = logits.get(0)?.to_vec2()?;
+    if let Some(logit) = logits.iter().flatten().find(|logit| !logit.is_finite()) {
+        bail!("{}: a logit is {logit}: the model's weights are broken", model.path.display());
+    }
     let positions: Vec<Position> = judge(&ids, &logits);
     let surprises: Vec<f64> = positions.iter().filter_map(|p| p.logprob).map(|logprob| -logprob).collect();
     let loss = (!surprises.is_empty()).then(|| surprises.iter().sum::<f64>() / surprises.len() as f64);

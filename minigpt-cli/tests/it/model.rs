@@ -131,3 +131,16 @@ fn plan_refuses_nonsense_in_words() {
         assert_contains(&failure(&[&["plan"], args].concat(), code), &[part]);
     }
 }
+
+#[test]
+fn a_broken_model_is_not_shown_as_if_it_answered() {
+    let place = Place::new();
+    let model = with_tokenizer(&place);
+    let path = place.path("model/model.safetensors");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let end = bytes.len();
+    bytes[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
+    std::fs::write(&path, bytes).unwrap();
+    let error = failure(&["inspect", "--model", &model, "--prompt", "你好"], 1);
+    assert_contains(&error, &["a logit is NaN", "broken"]);
+}

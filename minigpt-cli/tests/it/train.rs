@@ -204,6 +204,70 @@ fn nothing_that_is_not_finite_is_ever_written() {
     }
 }
 
+/// Waits for something that a running program does; a program that has ended never will.
+fn wait_for(child: &mut Child, what: impl Fn() -> bool) {
+    while !what() {
+        assert!(child.try_wait().unwrap().is_none(), "the run ended before");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+const ENDLESS: [&str; 6] = [
+    "--quiet",
+    "--set",
+    "train.max_iters=10000000",
+    "--set",
+    "train.save_interval=10000000",
+    "--set=train.eval_interval=10000000",
+];
+
+#[cfg(unix)]
+#[test]
+fn a_request_to_terminate_and_a_closed_terminal_save_as_ctrl_c_does() {
+    let runs = Runs::new();
+    for (i, signal) in ["-TERM", "-HUP", "-INT"].into_iter().enumerate() {
+        let run = format!("run-{i}");
+        let mut child =
+            runs.train(&run, &[&ENDLESS[..], &["--set", "train.save_seconds=0"]].concat()).spawn();
+        let metrics = runs.path(&run).join("metrics.jsonl");
+        wait_for(&mut child, || fs::read_to_string(&metrics).is_ok_and(|text| text.lines().count() > 5));
+        let sent =
+            std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{signal}: {}", String::from_utf8_lossy(&output.stderr));
+        let state: Value =
+            serde_json::from_slice(&runs.0.read(&format!("{run}/last/training.json"))).unwrap();
+        assert_eq!(state["step"].as_u64().unwrap(), runs.losses(&run).last().unwrap().0, "{signal}");
+    }
+}
+
+#[test]
+fn a_checkpoint_is_written_by_the_clock_too() {
+    let runs = Runs::new();
+    let mut child =
+        runs.train("run", &[&ENDLESS[..], &["--set", "train.save_seconds=0.05"]].concat()).spawn();
+    let state = runs.path("run/last/training.json");
+    wait_for(&mut child, || state.exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let step = runs.losses("run").last().unwrap().0;
+    runs.trained("run", &["--quiet", "--resume", "--set", &format!("train.max_iters={}", step + 2)]);
+}
+
+#[test]
+fn only_what_training_made_is_rotated_away() {
+    let runs = Runs::new();
+    fs::create_dir_all(runs.path("run/step-00000000-mine")).unwrap();
+    let keep = ["--quiet", "--set", "train.max_iters=9", "--set", "train.keep_checkpoints=2"];
+    runs.trained("run", &keep);
+    let names =
+        fs::read_dir(runs.path("run")).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    let mut kept: Vec<String> = names.filter(|name| name.contains("step-")).collect();
+    kept.sort();
+    assert_eq!(kept, ["step-00000000-mine", "step-00000006", "step-00000009"]);
+}
+
 #[test]
 fn a_refused_run_changes_nothing_in_the_folder_of_another() {
     let runs = Runs::new();

@@ -3,8 +3,8 @@
 mod view;
 
 use crate::commands::chat;
-use crate::output;
 use crate::progress::Progress;
+use crate::{output, stop};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use minigpt::{Answered, ModelFolder, Place, Run, RunConfig, answer_all};
@@ -16,6 +16,7 @@ use minigpt_train::{Ended, Report, checkpoint};
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use view::View;
 
 /// Train a small model on the built-in questions and answers, score it, and talk with it.
@@ -39,7 +40,7 @@ pub const QUESTIONS: [&str; 3] =
     ["智利的首都是哪里？", "谁最先登上月球？", "How many colors are in a rainbow?"];
 
 /// Set by Ctrl-C while the model learns: the step under way is finished and saved.
-static STOP: AtomicBool = AtomicBool::new(false);
+static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// Whether the model has learned: from then on Ctrl-C means something else.
 static LEARNED: AtomicBool = AtomicBool::new(false);
 /// Whether there is a chat, in which Ctrl-C stops an answer.
@@ -51,6 +52,7 @@ pub fn run(args: &DemoArgs) -> Result<()> {
     let out = if args.fresh { unused(&args.out)? } else { args.out.clone() };
     let choice = choose(&out)?;
     ctrlc::set_handler(ctrl_c).context("Ctrl-C could not be watched")?;
+    stop::on_termination(&STOP)?;
     let model = match choice {
         Choice::Quit => return Ok(()),
         Choice::Chat => best(&out),
@@ -147,6 +149,8 @@ fn learn(run: Run, earlier: Vec<StepRecord>) -> Result<Report> {
     view.finish();
     let report = report?;
     LEARNED.store(true, Ordering::Relaxed);
+    // From here on there is nothing to save: a request to terminate is obeyed at once.
+    STOP.store(true, Ordering::Relaxed);
     output::note(&format!("\nlearned in {:.0} s, {} steps", report.seconds, count(report.step)));
     Ok(report)
 }

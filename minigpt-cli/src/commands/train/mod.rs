@@ -3,7 +3,7 @@
 mod watch;
 
 use crate::device::DeviceKind;
-use crate::output;
+use crate::{output, stop};
 use anyhow::{Context, Result};
 use clap::Args;
 use minigpt::{Place, Run, RunConfig};
@@ -12,6 +12,7 @@ use minigpt_data::CorpusKind;
 use minigpt_train::{Ended, Report};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use watch::Watch;
 
 /// Train a model.
@@ -43,8 +44,8 @@ pub struct TrainArgs {
     device: DeviceKind,
 }
 
-/// Set by Ctrl-C: the step under way is finished and saved.
-static STOP: AtomicBool = AtomicBool::new(false);
+/// Set by Ctrl-C and its like: the step under way is finished and saved.
+static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Runs the command.
 pub fn run(args: &TrainArgs) -> Result<()> {
@@ -66,6 +67,7 @@ pub fn run(args: &TrainArgs) -> Result<()> {
         output::note("stopping after this step; press Ctrl-C again to stop at once");
     })
     .context("Ctrl-C could not be watched")?;
+    stop::on_termination(&STOP)?;
     let Run { mut trainer, config, tokenizer, bad_lines } = run;
     if bad_lines.total > 0 {
         let skipped = counted(bad_lines.total, "bad line");
