@@ -61,7 +61,7 @@ impl NewFolder {
             };
             match suffix {
                 "new" | "old" => Self::recover(&parent.join(name))?,
-                "removed" => remove_folder(&parent.join(format!(".{name}")))?,
+                "removed" => remove_tree(&parent.join(format!(".{name}.removed")))?,
                 _ => {}
             }
         }
@@ -113,17 +113,21 @@ impl Drop for NewFolder {
 /// Removes a folder, if it is there. It is renamed first, so that nobody ever sees it half empty under its own name.
 pub fn remove_folder(path: &Path) -> Result<()> {
     let doomed = beside(path, "removed");
-    let remove = |path: &Path| match fs::remove_dir_all(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
-        _ => Ok(()),
-    };
-    remove(&doomed)?;
+    remove_tree(&doomed)?;
     match fs::rename(path, &doomed) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(e) => return Err(Error::io("remove", path, e)),
         Ok(()) => {}
     }
-    remove(&doomed)
+    remove_tree(&doomed)
+}
+
+/// Removes a folder with all that is in it, if it is there.
+fn remove_tree(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
+        _ => Ok(()),
+    }
 }
 
 /// `.NAME.suffix` beside `path`: on the same file system, and out of sight.
@@ -251,6 +255,19 @@ mod tests {
             write(&target, "next");
             assert_eq!(read(&target), "next");
         }
+    }
+
+    #[test]
+    fn all_folders_of_a_parent_are_mended_and_nothing_else_is_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in [".last.old", ".step-3.removed", ".mine", ".best.new", "best", "notes.old"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        fs::create_dir(dir.path().join(".mine.removed")).unwrap();
+        NewFolder::recover_all(dir.path()).unwrap();
+        let mut names = names(dir.path());
+        names.sort();
+        assert_eq!(names, [".mine", "best", "last", "notes.old"]);
     }
 
     #[cfg(unix)]
