@@ -58,7 +58,7 @@ impl Program {
         Self { command: shell, stdin: self.stdin }
     }
 
-    /// Starts it, with all of its streams in our hands.
+    /// Starts it, with all of its streams piped.
     pub fn spawn(mut self) -> Child {
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }

@@ -95,11 +95,52 @@ fn shards(folder: &Path, index: &Path) -> Result<Vec<PathBuf>> {
 fn safetensors<'a>(bytes: &'a [u8]) -> std::result::Result<Vec<(String, TensorView<'a>)>, String> {
     let file = SafeTensors::deserialize(bytes)
         .map_err(|e| format!("not a safetensors file, or a malformed one: {e}"))?;
+    if let Some(name) = name_given_twice(bytes) {
+        return Err(format!("its header has {name} twice"));
+    }
     let tensor = |(name, view): (&str, Entry<'a>)| {
         let tensor = TensorView::new(elements(view.dtype()), view.shape().to_vec(), view.data());
         tensor.map(|tensor| (name.to_owned(), tensor)).ok_or_else(|| format!("{name} is malformed"))
     };
     file.iter().map(tensor).collect()
+}
+
+/// A name that a safetensors header has more than once: readers disagree which of the tensors counts.
+fn name_given_twice(bytes: &[u8]) -> Option<String> {
+    /// The keys of a JSON object in their order, each as often as it stands there.
+    struct Keys(Vec<String>);
+
+    impl<'de> Deserialize<'de> for Keys {
+        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+            struct KeysVisitor;
+
+            impl<'de> serde::de::Visitor<'de> for KeysVisitor {
+                type Value = Keys;
+
+                fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+                    f.write_str("an object")
+                }
+
+                fn visit_map<A: serde::de::MapAccess<'de>>(
+                    self,
+                    mut map: A,
+                ) -> std::result::Result<Keys, A::Error> {
+                    let mut keys = Vec::new();
+                    while let Some((key, _)) = map.next_entry::<String, serde::de::IgnoredAny>()? {
+                        keys.push(key);
+                    }
+                    Ok(Keys(keys))
+                }
+            }
+
+            deserializer.deserialize_map(KeysVisitor)
+        }
+    }
+
+    let length = usize::try_from(u64::from_le_bytes(*bytes.first_chunk()?)).ok()?;
+    let Keys(mut keys) = serde_json::from_slice(bytes.get(8..)?.get(..length)?).ok()?;
+    keys.sort();
+    keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone())
 }
 
 fn torch(bytes: &[u8]) -> std::result::Result<Vec<(String, TensorView<'_>)>, String> {

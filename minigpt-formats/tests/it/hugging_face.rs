@@ -218,3 +218,21 @@ fn folders_that_are_not_models_say_what_is_missing() {
     assert!(load(folder.path()).unwrap_err().contains("model.safetensors"));
     assert!(load(&folder.path().join("config.json")).unwrap_err().contains("not a folder"));
 }
+
+#[test]
+fn a_tensor_that_a_header_has_twice_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    hugging_face::save(&small("gpt2"), folder.path()).unwrap();
+    let path = folder.path().join("model.safetensors");
+    let bytes = std::fs::read(&path).unwrap();
+    let length = u64::from_le_bytes(*bytes.first_chunk().unwrap()) as usize;
+    let header = std::str::from_utf8(&bytes[8..8 + length]).unwrap().trim_end();
+    let start = header.find("\"wte.weight\"").unwrap();
+    let entry = &header[start..start + header[start..].find('}').unwrap() + 1];
+    let doubled = format!("{},{entry}}}", header.strip_suffix('}').unwrap());
+    let doubled = format!("{doubled:<width$}", width = doubled.len().next_multiple_of(8));
+    let file = [&(doubled.len() as u64).to_le_bytes()[..], doubled.as_bytes(), &bytes[8 + length..]].concat();
+    std::fs::write(&path, file).unwrap();
+    let error = minigpt_formats::load(folder.path(), &Device::Cpu).unwrap_err().to_string();
+    assert!(error.contains("has wte.weight twice"), "{error}");
+}
