@@ -58,7 +58,7 @@ pub struct TrainConfig {
     pub patience: u64,
     /// Steps between samples; 0 for none.
     pub sample_interval: u64,
-    /// Minutes after which to stop; 0 for never.
+    /// Minutes after which to stop, counted from the start or the resume; 0 for never.
     pub max_minutes: f64,
     /// What everything random comes from.
     pub seed: u64,

@@ -436,7 +436,9 @@ impl Trainer {
             Some(Ended::Patience)
         } else if stop.load(Ordering::Relaxed) {
             Some(Ended::Stopped)
-        } else if self.config.max_minutes > 0.0 && self.seconds() >= 60.0 * self.config.max_minutes {
+        } else if self.config.max_minutes > 0.0
+            && self.began.elapsed().as_secs_f64() >= 60.0 * self.config.max_minutes
+        {
             Some(Ended::TimeLimit)
         } else {
             None
