@@ -14,6 +14,7 @@ mod sources;
 mod stop;
 mod threads;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -68,24 +69,36 @@ fn main() -> ExitCode {
 fn run() -> ExitCode {
     threads::choose();
     let cli = Cli::parse();
-    let done = match cli.command {
-        Command::Demo(args) => commands::demo::run(&args),
-        Command::Data(args) => commands::data::run(&args),
-        Command::Tokenizer(args) => commands::tokenizer::run(&args),
-        Command::Train(args) => commands::train::run(&args),
-        Command::Eval(args) => commands::eval::run(&args),
-        Command::Generate(args) => commands::generate::run(&args),
-        Command::Chat(args) => commands::chat::run(&args),
-        Command::Inspect(args) => commands::inspect::run(&args),
-        Command::Import(args) => commands::import::run(&args),
-        Command::Export(args) => commands::export::run(&args),
-        Command::Bench(args) => commands::bench::run(&args),
-        Command::Plan(args) => commands::plan::run(&args),
-        Command::Plot(args) => commands::plot::run(&args),
-    };
-    match done {
+    match prepare().and_then(|()| cli.command.run()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
+    }
+}
+
+/// What the system may do to any command is made an error in words.
+fn prepare() -> Result<()> {
+    stop::never_on_large_files()?;
+    stop::with_words_on_cut_files()?;
+    threads::start()
+}
+
+impl Command {
+    fn run(&self) -> Result<()> {
+        match self {
+            Self::Demo(args) => commands::demo::run(args),
+            Self::Data(args) => commands::data::run(args),
+            Self::Tokenizer(args) => commands::tokenizer::run(args),
+            Self::Train(args) => commands::train::run(args),
+            Self::Eval(args) => commands::eval::run(args),
+            Self::Generate(args) => commands::generate::run(args),
+            Self::Chat(args) => commands::chat::run(args),
+            Self::Inspect(args) => commands::inspect::run(args),
+            Self::Import(args) => commands::import::run(args),
+            Self::Export(args) => commands::export::run(args),
+            Self::Bench(args) => commands::bench::run(args),
+            Self::Plan(args) => commands::plan::run(args),
+            Self::Plot(args) => commands::plot::run(args),
+        }
     }
 }
 

@@ -1,4 +1,7 @@
-//! What ends training from outside beside Ctrl-C: a request to terminate, and a terminal that was closed.
+//! What would end the program from outside: a request to terminate, a terminal that was closed, a file that may grow no
+//! further.
+
+#![expect(unsafe_code, reason = "a bus error can only be met in a signal's handler")]
 
 use anyhow::{Context, Result};
 use std::sync::Arc;
@@ -15,5 +18,38 @@ pub fn on_termination(stop: &Arc<AtomicBool>) -> Result<()> {
     }
     #[cfg(not(unix))]
     let _ = stop;
+    Ok(())
+}
+
+/// Makes a file that may grow no further an error of writing, like a full disk, instead of a signal that ends the
+/// program.
+pub fn never_on_large_files() -> Result<()> {
+    #[cfg(unix)]
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())
+        .context("signals could not be watched")?;
+    Ok(())
+}
+
+/// Says why, when a file that is mapped into memory was cut short by another program or its disk failed: the signal for
+/// that would end the program without a word.
+pub fn with_words_on_cut_files() -> Result<()> {
+    #[cfg(unix)]
+    {
+        use std::fs::File;
+        use std::io::Write;
+        use std::mem::ManuallyDrop;
+        use std::os::fd::FromRawFd;
+        const WHY: &[u8] =
+            b"error: a file was cut short by another program while it was read, or its disk failed\n";
+        let say_and_exit = || {
+            // SAFETY: standard error is open, and stays so: it is never dropped.
+            let mut stderr = ManuallyDrop::new(unsafe { File::from_raw_fd(2) });
+            let _ = stderr.write_all(WHY);
+            signal_hook::low_level::exit(1);
+        };
+        // SAFETY: writing to a descriptor and leaving at once are allowed in a handler.
+        unsafe { signal_hook::low_level::register(signal_hook::consts::SIGBUS, say_and_exit) }
+            .context("signals could not be watched")?;
+    }
     Ok(())
 }

@@ -1,6 +1,7 @@
-//! Which threads do the arithmetic.
+//! Which threads do the arithmetic, and that there are any.
 #![expect(unsafe_code, reason = "the environment is the only way to tell candle")]
 
+use anyhow::{Context, Result};
 use std::env;
 
 /// Keeps candle from using threads of its own for element-wise work. They wait by spinning, on the same cores as the
@@ -12,4 +13,11 @@ pub fn choose() {
         // SAFETY: nothing but this thread runs yet.
         unsafe { env::set_var(CANDLE, "1") };
     }
+}
+
+/// Starts the threads that share the work. Left to the first use of them, a system that gives none would end the
+/// program there.
+pub fn start() -> Result<()> {
+    let started = rayon::ThreadPoolBuilder::new().build_global();
+    started.context("the system gives no more threads; RAYON_NUM_THREADS says how many are asked for")
 }

@@ -223,7 +223,7 @@ mod tests {
 
     fn ids(tokens: &Tokens) -> Vec<u32> {
         let mut ids = Vec::new();
-        tokens.read(0..tokens.len(), &mut ids);
+        tokens.read(0..tokens.len(), &mut ids).unwrap();
         ids
     }
 

@@ -31,7 +31,10 @@ pub trait Dataset: Send + Sync {
     fn collate(&self, examples: &[u64]) -> Result<Batch>;
 
     /// Differs between data sets: a run that is resumed must find the one it left.
-    fn fingerprint(&self) -> String;
+    ///
+    /// # Errors
+    /// Data that can't be read any more.
+    fn fingerprint(&self) -> Result<String>;
 }
 
 impl<D: Dataset + ?Sized> Dataset for Box<D> {
@@ -51,7 +54,7 @@ impl<D: Dataset + ?Sized> Dataset for Box<D> {
         (**self).collate(examples)
     }
 
-    fn fingerprint(&self) -> String {
+    fn fingerprint(&self) -> Result<String> {
         (**self).fingerprint()
     }
 }
@@ -236,8 +239,8 @@ mod tests {
             Ok(batch)
         }
 
-        fn fingerprint(&self) -> String {
-            self.0.to_string()
+        fn fingerprint(&self) -> Result<String> {
+            Ok(self.0.to_string())
         }
     }
 

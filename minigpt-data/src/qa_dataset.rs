@@ -201,13 +201,13 @@ impl Dataset for QaDataset {
         Ok(batch)
     }
 
-    fn fingerprint(&self) -> String {
+    fn fingerprint(&self) -> Result<String> {
         let mut hash = Sha256::new();
         hash.update((self.ends.len() as u64).to_le_bytes());
         self.ends.iter().for_each(|&end| hash.update((end as u64).to_le_bytes()));
         self.ids.iter().for_each(|id| hash.update(id.to_le_bytes()));
         self.learned.iter().for_each(|&learned| hash.update([u8::from(learned)]));
-        hex(&hash.finalize())
+        Ok(hex(&hash.finalize()))
     }
 }
 
@@ -305,7 +305,7 @@ mod tests {
     fn fingerprints_tell_sets_and_losses_apart() {
         let one = [Record::pair("ab", "c")];
         let all = options(9, LossOn::All, Padding::Longest);
-        let of = |records: &[Record], options| set(records, options).fingerprint();
+        let of = |records: &[Record], options| set(records, options).fingerprint().unwrap();
         assert_eq!(of(&one, all), of(&one, options(9, LossOn::All, Padding::MaxLength)));
         assert_ne!(of(&one, all), of(&one, options(9, LossOn::Answer, Padding::Longest)));
         assert_ne!(of(&one, all), of(&[Record::pair("a", "bc")], all));

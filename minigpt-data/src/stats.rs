@@ -245,7 +245,7 @@ fn token_stats(folder: &Path, choice: Option<&TokenizerChoice>, limit: Option<u6
         dtype: meta.map_or(IdWidth::U16, |meta| meta.dtype),
         train: train.len(),
         val: val.len(),
-        largest_id: train.largest().max(val.largest()),
+        largest_id: train.largest()?.max(val.largest()?),
         tokenizer: tokenizer.as_ref().map(TokenizerMeta::of),
     })
 }

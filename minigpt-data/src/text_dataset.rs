@@ -84,14 +84,14 @@ impl Dataset for TextDataset {
             let start = if self.overlapping { example } else { example * width };
             let end = self.tokens.len().min(start + width + 1);
             ids.clear();
-            self.tokens.read(start..end, &mut ids);
+            self.tokens.read(start..end, &mut ids)?;
             check_ids(self.tokens.name(), start, &ids, self.vocab_size)?;
             batch.push(&ids, |_| true, 0);
         }
         Ok(batch)
     }
 
-    fn fingerprint(&self) -> String {
+    fn fingerprint(&self) -> Result<String> {
         self.tokens.fingerprint()
     }
 }

@@ -1,7 +1,7 @@
-//! Token ids, in memory or in a mapped file of 2- or 4-byte little-endian numbers (nanoGPT's format).
+//! Token ids, in memory or in a file of 2- or 4-byte little-endian numbers (nanoGPT's format).
 
 use crate::error::{Error, Result};
-use minigpt_files::Mapped;
+use minigpt_files::ReadAt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -46,7 +46,7 @@ pub struct Tokens {
 #[derive(Debug, Clone)]
 enum Store {
     Memory(Arc<[u32]>),
-    Mapped(Mapped, IdWidth),
+    File(ReadAt, IdWidth),
 }
 
 impl From<Vec<u32>> for Tokens {
@@ -57,22 +57,21 @@ impl From<Vec<u32>> for Tokens {
 }
 
 impl Tokens {
-    /// Maps a file of ids.
+    /// Opens a file of ids; they stay in it.
     ///
     /// # Errors
     /// A file that can't be read or whose length is no multiple of the width.
     pub fn open(path: &Path, dtype: IdWidth) -> Result<Self> {
-        let mapped = Mapped::open(path)?;
-        let (bytes, width) = (mapped.bytes().len(), dtype.width());
+        let file = ReadAt::open(path)?;
+        let (bytes, width) = (file.len(), dtype.width() as u64);
         if bytes % width != 0 {
             let problem = format!(
                 "{bytes} bytes is no multiple of {width}: it is cut off, or not a file of {width}-byte ids"
             );
             return Err(Error::BadTokens { path: path.to_owned(), problem });
         }
-        let len = (bytes / width) as u64;
         let name = path.display().to_string().into();
-        Ok(Tokens { name, store: Store::Mapped(mapped, dtype), len })
+        Ok(Tokens { name, store: Store::File(file, dtype), len: bytes / width })
     }
 
     /// Only the first `limit` ids, where there are more.
@@ -98,18 +97,21 @@ impl Tokens {
 
     /// Appends the ids of a range to `to`.
     ///
+    /// # Errors
+    /// A file that was cut short since it was opened.
+    ///
     /// # Panics
     /// A range that goes beyond the end.
-    pub fn read(&self, range: Range<u64>, to: &mut Vec<u32>) {
+    pub fn read(&self, range: Range<u64>, to: &mut Vec<u32>) -> Result<()> {
         assert!(range.end <= self.len, "{range:?} is beyond {}", self.len);
-        let range = range.start as usize..range.end as usize;
         match &self.store {
-            Store::Memory(ids) => to.extend_from_slice(&ids[range]),
-            Store::Mapped(mapped, dtype) => {
-                let width = dtype.width();
-                decode(&mapped.bytes()[range.start * width..range.end * width], *dtype, to);
+            Store::Memory(ids) => to.extend_from_slice(&ids[range.start as usize..range.end as usize]),
+            Store::File(file, dtype) => {
+                let width = dtype.width() as u64;
+                decode(&file.read(range.start * width..range.end * width)?, *dtype, to);
             }
         }
+        Ok(())
     }
 
     /// Checks that every id is below `vocab_size`: one pass over all of it.
@@ -120,26 +122,26 @@ impl Tokens {
         let mut ids = Vec::new();
         for start in (0..self.len).step_by(1 << 16) {
             ids.clear();
-            self.read(start..self.len.min(start + (1 << 16)), &mut ids);
+            self.read(start..self.len.min(start + (1 << 16)), &mut ids)?;
             check_ids(&self.name, start, &ids, vocab_size)?;
         }
         Ok(())
     }
 
     /// The largest id, in one pass over all of it; 0 without any.
-    pub fn largest(&self) -> u32 {
+    pub fn largest(&self) -> Result<u32> {
         let mut ids = Vec::new();
         let mut largest = 0;
         for start in (0..self.len).step_by(1 << 16) {
             ids.clear();
-            self.read(start..self.len.min(start + (1 << 16)), &mut ids);
+            self.read(start..self.len.min(start + (1 << 16)), &mut ids)?;
             largest = ids.iter().copied().fold(largest, u32::max);
         }
-        largest
+        Ok(largest)
     }
 
     /// A hash of the length and of ids spread over the whole: it tells data sets apart in no time.
-    pub fn fingerprint(&self) -> String {
+    pub fn fingerprint(&self) -> Result<String> {
         const SAMPLES: u64 = 64;
         const EACH: u64 = 1024;
         let mut hash = Sha256::new();
@@ -148,12 +150,12 @@ impl Tokens {
         let last = self.len.saturating_sub(EACH);
         for sample in 0..SAMPLES {
             let start = (u128::from(last) * u128::from(sample) / u128::from(SAMPLES - 1)) as u64;
-            self.read(start..self.len.min(start + EACH), &mut ids);
+            self.read(start..self.len.min(start + EACH), &mut ids)?;
         }
         for id in ids {
             hash.update(id.to_le_bytes());
         }
-        hex(&hash.finalize())
+        Ok(hex(&hash.finalize()))
     }
 }
 
@@ -244,7 +246,7 @@ mod tests {
 
     fn all(tokens: &Tokens) -> Vec<u32> {
         let mut ids = Vec::new();
-        tokens.read(0..tokens.len(), &mut ids);
+        tokens.read(0..tokens.len(), &mut ids).unwrap();
         ids
     }
 
@@ -277,7 +279,7 @@ mod tests {
         let (_dir, tokens) = written(&[], IdWidth::U16);
         assert!(tokens.is_empty());
         assert!(tokens.check(1).is_ok());
-        assert_eq!(tokens.fingerprint().len(), 64);
+        assert_eq!(tokens.fingerprint().unwrap().len(), 64);
     }
 
     #[test]
@@ -286,7 +288,7 @@ mod tests {
         ids[66_000] = 64;
         let (_dir, tokens) = written(&ids, IdWidth::U32);
         assert!(tokens.check(65).is_ok());
-        assert_eq!(tokens.largest(), 64);
+        assert_eq!(tokens.largest().unwrap(), 64);
         let error = tokens.check(64).unwrap_err().to_string();
         assert!(error.contains("token 66000 is 64, but the vocabulary has 64 entries"), "{error}");
     }
@@ -300,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_fingerprint_tells_lengths_and_contents_apart() {
-        let of = |ids: Vec<u32>| Tokens::from(ids).fingerprint();
+        let of = |ids: Vec<u32>| Tokens::from(ids).fingerprint().unwrap();
         assert_eq!(of(vec![1, 2, 3]), of(vec![1, 2, 3]));
         assert_ne!(of(vec![1, 2, 3]), of(vec![1, 2, 4]));
         assert_ne!(of(vec![1; 5000]), of(vec![1; 5001]));
@@ -312,7 +314,7 @@ mod tests {
         fn what_was_written_is_read_back(ids in proptest::collection::vec(any::<u32>(), 0..50), limit in 0_u64..60) {
             let (_dir, tokens) = written(&ids, IdWidth::U32);
             prop_assert_eq!(&all(&tokens), &ids);
-            prop_assert_eq!(tokens.fingerprint(), Tokens::from(ids.clone()).fingerprint());
+            prop_assert_eq!(tokens.fingerprint().unwrap(), Tokens::from(ids.clone()).fingerprint().unwrap());
             let limited = all(&tokens.limited(Some(limit)));
             prop_assert_eq!(&limited[..], &ids[..ids.len().min(limit as usize)]);
             let narrow: Vec<u32> = ids.iter().map(|id| id & 0xffff).collect();

@@ -21,7 +21,7 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// Something that can't be mapped into memory.
+    /// A folder, a pipe or a device where a file is needed.
     #[error("{} is not a regular file", path.display())]
     NotAFile {
         /// What it was asked for.

@@ -1,11 +1,12 @@
-//! Files and folders that appear whole or not at all, memory maps, and locks.
+//! Files and folders that appear whole or not at all, files that are read in place, and locks.
 //!
 //! This is the only code that renames or maps anything. A process that is killed at any instant leaves the old file or
 //! folder or the new one; what it had begun is cleaned up by whoever next writes in the same place.
 //!
 //! Begin with [`write_file`] (one file), [`replace_file`] (one file, written piece by piece) and [`NewFolder`] (several
 //! files that belong together). [`OutputFolder`] adds the question whether what is already there may go. [`Mapped`] is
-//! a file's bytes without reading it into memory, and [`Lock`] keeps a folder for one process.
+//! a file's bytes without reading it into memory, [`ReadAt`] a file that is read for long, and [`Lock`] keeps a folder
+//! for one process.
 //!
 //! It never decides what a file contains, and never prints.
 //!
@@ -23,6 +24,7 @@ mod folder;
 mod lock;
 mod map;
 mod output_folder;
+mod read_at;
 
 pub use error::{Error, Result};
 pub use file::{move_file, replace_file, write_file};
@@ -30,3 +32,4 @@ pub use folder::{NewFolder, remove_folder};
 pub use lock::Lock;
 pub use map::Mapped;
 pub use output_folder::OutputFolder;
+pub use read_at::ReadAt;

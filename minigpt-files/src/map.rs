@@ -2,8 +2,8 @@
 #![expect(unsafe_code, reason = "a memory map is unsafe by nature; everything around it is not")]
 
 use crate::error::{Error, Result};
+use crate::read_at::regular;
 use memmap2::Mmap;
-use std::fs::{self, File};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,19 +15,14 @@ pub struct Mapped(Option<Arc<Mmap>>);
 impl Mapped {
     /// Maps a regular file. An empty one has no bytes and needs no map.
     pub fn open(path: &Path) -> Result<Self> {
-        // Asked before it is opened: opening a pipe waits for somebody to write into it.
-        let about = fs::metadata(path).map_err(|e| Error::io("read", path, e))?;
-        if !about.is_file() {
-            return Err(Error::NotAFile { path: path.to_owned() });
-        }
-        if about.len() == 0 {
+        let (file, len) = regular(path)?;
+        if len == 0 {
             return Ok(Self(None));
         }
-        let file = File::open(path).map_err(|e| Error::io("read", path, e))?;
         // SAFETY: the map is read-only, and read as plain bytes or numbers, for which every value is valid. Another
         // process could change the file meanwhile: values that matter are checked where they are used. One that makes
-        // the file shorter ends this process with a bus error, as it does every program that maps files; files of this
-        // project are only ever replaced whole.
+        // the file shorter makes reading it a bus error, which ends the process: what reads for long reads a copy or
+        // `ReadAt`, and files of this project are only ever replaced whole.
         let map = unsafe { Mmap::map(&file) }.map_err(|e| Error::io("map", path, e))?;
         Ok(Self(Some(Arc::new(map))))
     }
@@ -65,6 +60,7 @@ impl Mapped {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn bytes_are_those_of_the_file_and_parts_are_found_in_it() {

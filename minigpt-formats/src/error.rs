@@ -58,4 +58,12 @@ impl Error {
     pub(crate) fn io(path: &Path, problem: std::io::Error) -> Self {
         Self::Io { path: path.to_owned(), problem }
     }
+
+    /// Why a tensor could not be written to a file.
+    pub(crate) fn writing(path: &Path, error: candle_core::Error) -> Self {
+        match error {
+            candle_core::Error::Io(problem) => Self::io(path, problem),
+            error => error.into(),
+        }
+    }
 }

@@ -55,15 +55,22 @@ impl MappedMatrix {
 
     /// Its elements for one more pass, which is counted.
     fn elements_for_a_pass(&self) -> &[f32] {
-        let Copied { uses, elements } = &*self.copy;
-        if elements.get().is_none() && uses.fetch_add(1, Ordering::Relaxed) >= PASSES_IN_FILE {
+        if self.copy.uses.fetch_add(1, Ordering::Relaxed) >= PASSES_IN_FILE {
+            self.read_into_memory();
+        }
+        self.elements()
+    }
+
+    /// Copies it now; from here on the file does not matter.
+    pub fn read_into_memory(&self) {
+        let elements = &self.copy.elements;
+        if elements.get().is_none() {
             elements.get_or_init(|| {
                 let there = self.in_file();
                 chunks::collect(there.len(), |range| there[range].iter().copied())
             });
             self.file.release(self.bytes.clone());
         }
-        self.elements()
     }
 
     fn in_file(&self) -> &[f32] {
@@ -83,12 +90,13 @@ impl MappedMatrix {
     /// - output: (`rows.len()`, columns)
     pub fn rows(&self, rows: &[u32]) -> Result<Tensor> {
         let (count, width) = self.shape;
+        let elements = self.elements_for_a_pass();
         let mut all = Vec::with_capacity(rows.len() * width);
         for &row in rows {
             if row as usize >= count {
                 candle_core::bail!("row {row} of a matrix that has {count}");
             }
-            all.extend_from_slice(&self.elements()[row as usize * width..][..width]);
+            all.extend_from_slice(&elements[row as usize * width..][..width]);
         }
         Tensor::from_vec(all, (rows.len(), width), &Device::Cpu)
     }
@@ -155,6 +163,7 @@ mod tests {
             assert_eq!(rows(&mapped.rows(&[3, 0]).unwrap()), rows(&weight.index_select(&ids, 0).unwrap()));
             assert!(mapped.rows(&[shape.0 as u32]).is_err());
             // In the file, and copied.
+            let mapped = MappedMatrix { copy: Arc::default(), ..mapped };
             for pass in 0..2 * PASSES_IN_FILE {
                 let bias = (pass % 2 == 0).then_some(&bias);
                 let x = x.narrow(0, 0, 1 + 19 * (pass % 2)).unwrap();

@@ -146,6 +146,12 @@ impl Gpt {
         self.head.weight.dtype()
     }
 
+    /// Copies what would otherwise be read from its files in the first passes. A model that waits for work does this, so
+    /// that nobody can change or cut it meanwhile.
+    pub fn read_into_memory(&self) {
+        self.weights.read_into_memory();
+    }
+
     /// An empty cache for `batch` rows of the whole context.
     pub fn cache(&self, batch: usize) -> Result<Cache> {
         Cache::new(&self.config, batch, self.config.block_size, self.dtype(), self.device())

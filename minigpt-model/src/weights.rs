@@ -141,6 +141,15 @@ impl Weights {
         Ok(self)
     }
 
+    /// Copies what is still read from files.
+    pub fn read_into_memory(&self) {
+        for weight in self.0.values() {
+            if let Weight::Mapped(matrix) = weight {
+                matrix.read_into_memory();
+            }
+        }
+    }
+
     /// The same weights as variables, so that gradients reach them.
     pub fn into_variables(self) -> Result<Self> {
         let variable = |(name, weight): (String, Weight)| {

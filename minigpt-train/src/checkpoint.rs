@@ -1,5 +1,6 @@
 //! Checkpoints: a model folder with, beside the model, all that training needs to go on as if it had never stopped.
 
+use crate::change::Change;
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::optimizer::Optimizer;
@@ -39,6 +40,13 @@ pub struct State {
     pub tokenizer: Option<String>,
     /// How it is trained.
     pub train: TrainConfig,
+    /// Parts that a batch is split into, whose gradients are added: the last digits depend on it. 0 in a checkpoint of
+    /// before it was kept.
+    #[serde(default)]
+    pub workers: usize,
+    /// What was changed when the run went on.
+    #[serde(default)]
+    pub changes: Vec<Change>,
 }
 
 /// The best validation of a run.
@@ -78,7 +86,8 @@ pub fn save(
         }
         if let Some((state, optimizer)) = resume {
             let path = target.join(OPTIMIZER);
-            candle_core::safetensors::save(&optimizer.state(), &path)?;
+            candle_core::safetensors::save(&optimizer.state(), &path)
+                .map_err(|e| Error::Checkpoint(format!("could not write {}: {e}", path.display())))?;
             let path = target.join(STATE);
             let text = serde_json::to_string_pretty(state).map_err(|e| Error::Checkpoint(e.to_string()))?;
             std::fs::write(&path, text + "\n").map_err(|e| io(&path, e))?;
@@ -92,12 +101,17 @@ pub fn exists(folder: &Path) -> bool {
     folder.join(STATE).exists()
 }
 
-/// Reads a checkpoint.
-pub fn load(folder: &Path, device: &Device) -> Result<Checkpoint> {
+/// Reads where the run of a checkpoint stood.
+pub fn state(folder: &Path) -> Result<State> {
     let path = folder.join(STATE);
     let text = std::fs::read_to_string(&path).map_err(|e| io(&path, e))?;
-    let state = serde_json::from_str(&text)
-        .map_err(|e| Error::Checkpoint(format!("{}: not a training state: {e}", path.display())))?;
+    serde_json::from_str(&text)
+        .map_err(|e| Error::Checkpoint(format!("{}: not a training state: {e}", path.display())))
+}
+
+/// Reads a checkpoint.
+pub fn load(folder: &Path, device: &Device) -> Result<Checkpoint> {
+    let state = state(folder)?;
     let Loaded { gpt, extra } = minigpt_formats::load(folder, device)?;
     let gpt = gpt.into_trainable()?;
     let optimizer = candle_core::safetensors::load(folder.join(OPTIMIZER), device)?;

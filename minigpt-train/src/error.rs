@@ -11,6 +11,19 @@ pub enum Error {
     /// A checkpoint that can't be resumed.
     #[error("{0}")]
     Checkpoint(String),
+    /// A setting that can't change when a run goes on.
+    #[error(
+        "the run was begun with {setting} = {from} and can't go on with {to}: it would be another run. Begin a new one, \
+         from this one's model if you like"
+    )]
+    OtherRun {
+        /// Its section and name.
+        setting: String,
+        /// What it was.
+        from: String,
+        /// What was asked for.
+        to: String,
+    },
     /// Another process is training in the same folder.
     #[error("{}: another run is training here; wait for it, or choose another folder", .0.display())]
     Locked(PathBuf),
@@ -61,7 +74,7 @@ pub enum Error {
     #[error(transparent)]
     Record(#[from] crate::record::Error),
     /// The system gave no threads.
-    #[error(transparent)]
+    #[error("the system gives no more threads ({0}); RAYON_NUM_THREADS says how many are asked for")]
     Threads(#[from] rayon::ThreadPoolBuildError),
     /// A tensor operation failed.
     #[error(transparent)]

@@ -4,6 +4,7 @@
 //! Gradients, optimiser, schedule and checkpoints can be used by themselves.
 
 mod adamw;
+mod change;
 pub mod checkpoint;
 mod config;
 mod error;
@@ -20,6 +21,7 @@ mod trainer;
 mod training_data;
 mod workers;
 
+pub use change::Change;
 pub use config::TrainConfig;
 pub use error::{Error, Result};
 pub use evaluate::{Evaluation, evaluate};

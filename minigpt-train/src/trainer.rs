@@ -1,5 +1,6 @@
 //! The loop: batches in, better weights out, and events for whoever watches.
 
+use crate::change::Change;
 use crate::checkpoint::{self, Best, Checkpoint, State};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
@@ -20,6 +21,9 @@ use minigpt_tokenizer::Tokenizer;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// Workers that a checkpoint may ask for.
+const MOST_WORKERS: usize = 4096;
 
 /// What happens in a run.
 #[derive(Debug)]
@@ -136,9 +140,11 @@ impl Trainer {
             position: Position::default(),
             best: None,
             without_progress: 0,
-            data: data.train.dataset().fingerprint(),
+            data: data.train.dataset().fingerprint()?,
             tokenizer: data.tokenizer.as_ref().map(Tokenizer::fingerprint),
             train: config.clone(),
+            workers: 0,
+            changes: Vec::new(),
         };
         if checkpoint::exists(&run.join("last")) {
             return Err(Error::Checkpoint(format!(
@@ -150,19 +156,22 @@ impl Trainer {
         Self::build(gpt.into_trainable()?, data, config, run, state, recorder)
     }
 
-    /// Goes on with the run in a folder. Everything but the number of steps, the log and the schedule of evaluations
-    /// must be as it was.
+    /// Goes on with the run in a folder. What is not as it was is kept as a [`Change`], or refused where it would be
+    /// another run.
     pub fn resume(
         mut data: TrainingData,
         config: TrainConfig,
         run: RunFolder,
         device: &Device,
     ) -> Result<Self> {
-        let Checkpoint { gpt, extra, state, optimizer } = checkpoint::load(&run.join("last"), device)?;
-        same("data set", &state.data, &data.train.dataset().fingerprint())?;
+        let Checkpoint { gpt, extra, mut state, optimizer } = checkpoint::load(&run.join("last"), device)?;
+        same("data set", &state.data, &data.train.dataset().fingerprint()?)?;
         let tokenizer = data.tokenizer.as_ref().map(Tokenizer::fingerprint);
         let name = |tokenizer: &Option<String>| tokenizer.clone().unwrap_or_else(|| "none".to_owned());
         same("tokenizer", &name(&state.tokenizer), &name(&tokenizer))?;
+        let changes = Change::between("train", &state.train, &config, state.step);
+        changes.iter().try_for_each(Change::check)?;
+        state.changes.extend(changes);
         data.train.seek(state.position)?;
         let recorder = Recorder::new(&run, state.step)?;
         let step = state.step;
@@ -182,14 +191,23 @@ impl Trainer {
         config.validate()?;
         let parameters = gpt.parameters();
         let optimizer = Optimizer::new(&parameters, config.optimizer())?;
-        let workers = Workers::for_model(&gpt)?;
+        let workers = match state.workers {
+            0 => Workers::for_model(&gpt)?,
+            workers if workers > MOST_WORKERS => {
+                let message =
+                    format!("the checkpoint names {workers} workers; at most {MOST_WORKERS} make sense");
+                return Err(Error::Checkpoint(message));
+            }
+            // As many as before, however many threads there are now: the same sums.
+            workers => Workers::new(workers, rayon::current_num_threads())?,
+        };
         let accumulated = config.gradient_accumulation_steps as u64;
         let steps = match config.epochs {
             Some(epochs) => (epochs * data.train.batches_per_epoch()).div_ceil(accumulated),
             None => config.max_iters,
         };
         let (saved, seconds_before) = (state.step, state.seconds);
-        let state = State { train: config.clone(), ..state };
+        let state = State { train: config.clone(), workers: workers.count(), ..state };
         let began = Instant::now();
         Ok(Self {
             gpt,
@@ -216,6 +234,20 @@ impl Trainer {
         Self { extra, ..self }
     }
 
+    /// The same run with changes of settings that it does not know, to be kept with its checkpoints.
+    pub fn with_changes(mut self, changes: Vec<Change>) -> Self {
+        self.state.changes.extend(changes);
+        self
+    }
+
+    /// Stops this start of the run after so many minutes, whatever its settings say.
+    pub fn stop_after(&mut self, minutes: f64) -> Result<()> {
+        let config = TrainConfig { max_minutes: minutes, ..self.config.clone() };
+        config.validate()?;
+        self.config = config;
+        Ok(())
+    }
+
     /// The model as it is now.
     pub fn gpt(&self) -> &Gpt {
         &self.gpt
@@ -233,7 +265,8 @@ impl Trainer {
         });
         let schedule = self.config.schedule(self.steps);
         let mut last = None;
-        let mut ended = self.ended(stop);
+        // Also with next to no time, a start makes a step.
+        let mut ended = self.ended(stop).filter(|&why| why != Ended::TimeLimit);
         while ended.is_none() {
             let rate = schedule.rate(self.state.step);
             let mut record = self.step(rate)?;

@@ -4,8 +4,6 @@
 use minigpt_model::Gpt;
 use minigpt_model::plan::Plan;
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
-use std::panic::resume_unwind;
-use std::thread;
 
 /// Elements that the gradients of all workers may have together.
 const GRADIENTS: usize = 128_000_000;
@@ -47,16 +45,20 @@ impl Workers {
         if items.len() == 1 {
             return items.into_iter().map(f).collect();
         }
-        let f = &f;
-        thread::scope(|scope| {
-            let running: Vec<_> = items
-                .into_iter()
-                .zip(&self.0)
-                .map(|(item, pool)| scope.spawn(move || pool.install(|| f(item))))
-                .collect();
-            running.into_iter().map(|one| one.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
-        })
+        let mut results: Vec<Option<R>> = items.iter().map(|_| None).collect();
+        let work = items.into_iter().zip(&mut results);
+        each(self.0.iter().zip(work), &|(item, result): (T, &mut Option<R>)| *result = Some(f(item)));
+        results.into_iter().flatten().collect()
     }
+}
+
+/// Every piece of work in the pool that it is paired with, all at once; no thread is made for it.
+fn each<'a, W: Send>(mut work: impl Iterator<Item = (&'a ThreadPool, W)>, f: &(impl Fn(W) + Sync)) {
+    let Some((pool, one)) = work.next() else { return };
+    pool.in_place_scope(|scope| {
+        scope.spawn(|_| f(one));
+        each(work, f);
+    });
 }
 
 #[cfg(test)]

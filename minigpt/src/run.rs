@@ -8,16 +8,17 @@ use minigpt_formats::{ExtraKeys, Loaded, OnDisk, load, load_config};
 use minigpt_model::plan::Plan;
 use minigpt_model::{Config, Device, Gpt};
 use minigpt_tokenizer::Tokenizer;
-use minigpt_train::{RunFolder, Trainer, TrainingData, checkpoint};
+use minigpt_train::{Change, RunFolder, Trainer, TrainingData, checkpoint};
 use std::path::Path;
 
-/// Where a run happens, and what it begins with.
+/// The file in a run's folder that says how it is trained.
+const SETTINGS: &str = "config.toml";
+
+/// Where a new run happens, and what it begins with.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
     /// The run's folder.
     pub out: &'a Path,
-    /// Whether to go on with the run in it.
-    pub resume: bool,
     /// A model to start from.
     pub from: Option<&'a Path>,
 }
@@ -28,6 +29,8 @@ pub struct Run {
     pub trainer: Trainer,
     /// The configuration as it was resolved.
     pub config: RunConfig,
+    /// What this start changed in the settings of the run that it goes on with.
+    pub changes: Vec<Change>,
     /// What made the ids.
     pub tokenizer: Option<Tokenizer>,
     /// Lines of the data that could not be used.
@@ -35,51 +38,61 @@ pub struct Run {
 }
 
 impl Run {
-    /// Opens all that a run needs: its data, its folder, its model or its checkpoint. `changes` are the settings that
-    /// were asked for one by one (`model.n_layer=2`): a model that is there already must agree with them.
+    /// Opens all that a new run needs: its data, its model, its folder. `changes` are the settings that were asked for
+    /// one by one (`model.n_layer=2`): a model that is there already must agree with them.
     pub fn start(mut config: RunConfig, changes: &[String], place: Place, device: &Device) -> Result<Self> {
-        let Place { out, resume, from } = place;
-        let last = out.join("last");
-        // A run that is resumed is opened first: that mends what a killed process left. A new one is opened last: nothing
-        // is made before it is certain that it can be trained.
-        let mut opened = None;
-        if resume {
-            if !out.is_dir() {
-                return Err(Error::NoRun(out.to_owned()));
-            }
-            opened = Some(RunFolder::open(out)?);
-            if !checkpoint::exists(&last) {
-                return Err(Error::NoRun(out.to_owned()));
-            }
-        }
-        let base = if resume { Some(last.as_path()) } else { from };
-        let tokenizer = match base {
-            Some(base) => OnDisk::open(base)?.own_tokenizer()?,
-            None => None,
-        };
-        let block_size = match base {
-            Some(base) => load_config(base)?.block_size,
-            None => config.model.block_size,
-        };
-        let (data, bad_lines) = open_data(&config, tokenizer, block_size)?;
-        config.model = shape(&config, &data, base, changes)?;
+        let Place { out, from } = place;
+        let (data, bad_lines) = open_run_data(&config, from)?;
+        config.model = shape(&config, &data, from, changes)?;
         check_memory(&config)?;
-        let run = match opened {
-            Some(run) => run,
-            None => RunFolder::open(out)?,
-        };
-        let (tokenizer, settings) = (data.tokenizer.clone(), run.join("config.toml"));
-        let trainer = match resume {
-            true => Trainer::resume(data, config.train.clone(), run, device)?,
-            false => {
-                let Loaded { gpt, extra } = model(&config, from, device)?;
-                Trainer::new(gpt, data, config.train.clone(), run)?.with_extra(extra)
-            }
-        };
+        // Opened last: nothing is made before it is certain that it can be trained.
+        let run = RunFolder::open(out)?;
+        let (tokenizer, settings) = (data.tokenizer.clone(), run.join(SETTINGS));
+        let Loaded { gpt, extra } = model(&config, from, device)?;
+        let trainer = Trainer::new(gpt, data, config.train.clone(), run)?.with_extra(extra);
         // Only now is the run accepted; a refused one leaves the folder as it was.
         minigpt_files::write_file(&settings, config.to_toml()?.as_bytes())?;
-        Ok(Self { trainer, config, tokenizer, bad_lines })
+        Ok(Self { trainer, config, changes: Vec::new(), tokenizer, bad_lines })
     }
+
+    /// Goes on with the run in a folder, with its own settings but for `changes` such as `train.max_iters=960`. A
+    /// change that would make it another run is refused.
+    pub fn resume(out: &Path, changes: &[String], device: &Device) -> Result<Self> {
+        if !out.is_dir() {
+            return Err(Error::NoRun(out.to_owned()));
+        }
+        // Opened first: that mends what a killed process left.
+        let run = RunFolder::open(out)?;
+        let (last, settings) = (run.join("last"), run.join(SETTINGS));
+        if !checkpoint::exists(&last) {
+            return Err(Error::NoRun(out.to_owned()));
+        }
+        let state = checkpoint::state(&last)?;
+        let written = RunConfig::read(&settings, &[])?;
+        let then = RunConfig { model: load_config(&last)?, train: state.train, ..written };
+        let config = RunConfig::read(&settings, changes)?;
+        if changes.iter().any(|change| change.trim_start().starts_with("model.preset")) {
+            return Err(Error::Setting("model.preset: a run that goes on keeps its model".to_owned()));
+        }
+        let changes = then.changes(&config, state.step);
+        changes.iter().try_for_each(Change::check)?;
+        let (data, bad_lines) = open_run_data(&config, Some(&last))?;
+        check_memory(&config)?;
+        let tokenizer = data.tokenizer.clone();
+        let others = changes.iter().filter(|change| !change.setting.starts_with("train.")).cloned().collect();
+        let trainer = Trainer::resume(data, config.train.clone(), run, device)?.with_changes(others);
+        minigpt_files::write_file(&settings, config.to_toml()?.as_bytes())?;
+        Ok(Self { trainer, config, changes, tokenizer, bad_lines })
+    }
+}
+
+/// Opens the data of a run; the model that it trains further brings its tokenizer and its context.
+fn open_run_data(config: &RunConfig, base: Option<&Path>) -> Result<(TrainingData, BadLines)> {
+    let (tokenizer, block_size) = match base {
+        Some(base) => (OnDisk::open(base)?.own_tokenizer()?, load_config(base)?.block_size),
+        None => (None, config.model.block_size),
+    };
+    open_data(config, tokenizer, block_size)
 }
 
 /// Opens the data of a configuration; a model that is trained further brings its tokenizer.

@@ -6,7 +6,7 @@ use crate::settings;
 use crate::settings::refuse;
 use minigpt_data::{CorpusKind, LossOn, Order};
 use minigpt_model::Config;
-use minigpt_train::TrainConfig;
+use minigpt_train::{Change, TrainConfig};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use toml::{Table, Value};
@@ -92,6 +92,17 @@ impl RunConfig {
         let table: Table =
             text.parse().map_err(|e: toml::de::Error| Error::Setting(e.message().to_owned()))?;
         Self::resolve(table, changes)
+    }
+
+    /// What is different in another configuration for the same run, after a step.
+    pub fn changes(&self, now: &Self, step: u64) -> Vec<Change> {
+        [
+            Change::between("model", &self.model, &now.model, step),
+            Change::between("data", &self.data, &now.data, step),
+            Change::between("train", &self.train, &now.train, step),
+            Change::between("sample", &self.sample, &now.sample, step),
+        ]
+        .concat()
     }
 
     /// The configuration as a file.

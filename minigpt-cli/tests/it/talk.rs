@@ -4,7 +4,7 @@ use crate::support::{Place, assert_contains, characters, minigpt, refused, small
 use minigpt_model::Config;
 use serde_json::Value;
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -51,6 +51,31 @@ fn the_demo_learns_answers_in_between_scores_and_says_what_comes_next() {
     assert!(notes.matches("智利的首都是哪里？").count() >= 2, "{notes}");
     for name in ["config.toml", "metrics.jsonl", "loss.svg", "best/tokenizer.json", "last/training.json"] {
         assert!(place.path("run").join(name).exists(), "{name}");
+    }
+}
+
+/// A plain `cp` over a model's file makes it empty first; a chat that waits for a question must not notice.
+#[test]
+fn a_model_file_that_is_cut_under_a_chat_changes_nothing() {
+    let place = Place::new();
+    copy_folder(&demo_model(), &place.path("model"));
+    let mut child = minigpt(&["chat", "--model", &place.text("model")]).spawn();
+    let (mut question, mut notes) = (child.stdin.take().unwrap(), child.stderr.take().unwrap());
+    // It has said how it will speak: the model is open.
+    let mut first = [0; 16];
+    notes.read_exact(&mut first).unwrap();
+    fs::File::create(place.path("model/model.safetensors")).unwrap();
+    question.write_all("智利的首都是哪里？\n".as_bytes()).unwrap();
+    drop(question);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{:?}", output.status);
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
     }
 }
 

@@ -45,6 +45,21 @@ impl Runs {
         self.train(out, more).run().code(1).stderr().to_owned()
     }
 
+    /// Makes a run look as if it had been begun with other settings of `[train]`.
+    fn as_if_begun_with(&self, out: &str, changes: &[(&str, f64)]) {
+        let (state, settings) = (format!("{out}/last/training.json"), format!("{out}/config.toml"));
+        let mut json: Value = serde_json::from_slice(&self.0.read(&state)).unwrap();
+        let mut toml: toml::Table = self.0.read_text(&settings).parse().unwrap();
+        for &(key, value) in changes {
+            let whole = json["train"][key].is_u64();
+            json["train"][key] = if whole { Value::from(value as u64) } else { Value::from(value) };
+            let value = if whole { toml::Value::from(value as i64) } else { toml::Value::from(value) };
+            toml["train"].as_table_mut().unwrap().insert(key.to_owned(), value);
+        }
+        self.0.write(&state, json.to_string());
+        self.0.write(&settings, toml.to_string());
+    }
+
     fn weights(&self, out: &str) -> Vec<u8> {
         self.0.read(&format!("{out}/last/model.safetensors"))
     }
@@ -158,12 +173,13 @@ fn a_run_that_diverges_stops_and_keeps_the_last_good_checkpoint() {
     let runs = Runs::new();
     runs.trained("run", &["--quiet", "--set", "train.max_iters=10"]);
     let before = runs.weights("run");
-    let wild = ["--resume", "--set", "train.learning_rate=1e30", "--set", "train.save_interval=5"];
-    let error = runs.refused("run", &wild);
+    runs.as_if_begun_with("run", &[("learning_rate", 1e30)]);
+    let error = runs.refused("run", &["--resume", "--set=train.save_interval=5", "--set=train.max_iters=60"]);
     assert_contains(&error, &["diverged", "learning_rate"]);
     // The steps that were made before anybody could know are in the log, and in no checkpoint.
     assert!(runs.losses("run").last().unwrap().0 > 10);
     assert!(runs.weights("run") == before, "the checkpoint has changed");
+    runs.as_if_begun_with("run", &[("learning_rate", 1e-3)]);
     runs.trained("run", &["--quiet", "--resume", "--set", "train.max_iters=12"]);
 }
 
@@ -174,18 +190,18 @@ fn nothing_that_is_not_finite_is_ever_written() {
     let runs = Runs::new();
     let often = ["--quiet", "--set", "train.eval_interval=1", "--set", "train.save_interval=1"];
     let wild = [
-        "train.learning_rate=1e10",
-        "train.learning_rate=1e30",
-        "train.weight_decay=1e300",
-        "train.learning_rate=100",
-        "train.learning_rate=1000",
+        ("learning_rate", 1e10),
+        ("learning_rate", 1e30),
+        ("weight_decay", 1e300),
+        ("learning_rate", 100.0),
+        ("learning_rate", 1000.0),
     ];
     for (i, change) in wild.into_iter().enumerate() {
         let run = format!("run-{i}");
         runs.trained(&run, &[&often[..], &["--set", "train.max_iters=3"]].concat());
-        let more =
-            ["--resume", "--set", "train.warmup_iters=0", "--set", "train.grad_clip=0", "--set", change];
-        let done = runs.train(&run, &[&often[..], &more].concat()).run();
+        runs.as_if_begun_with(&run, &[("warmup_iters", 0.0), ("grad_clip", 0.0), change]);
+        let done = runs.train(&run, &["--quiet", "--resume", "--set", "train.max_iters=60"]).run();
+        let change = format!("{change:?}");
         for name in ["best", "last"] {
             let folder = runs.path(&run).join(name);
             let model = minigpt_formats::load(&folder, &minigpt_model::Device::Cpu).unwrap();
@@ -203,9 +219,8 @@ fn nothing_that_is_not_finite_is_ever_written() {
         let best = format!("best/ holds step {}, with a validation loss of", best["step"]);
         assert_contains(done.stderr(), &["training has diverged", &held, &best]);
         // What is kept can be resumed: it goes on, or it says again that it has diverged.
-        let calm =
-            ["--quiet", "--resume", "--set", "train.learning_rate=1e-4", "--set", "train.max_iters=60"];
-        let again = runs.train(&run, &calm).run();
+        runs.as_if_begun_with(&run, &[("learning_rate", 1e-4)]);
+        let again = runs.train(&run, &["--quiet", "--resume"]).run();
         assert!(!again.failed() || again.stderr().contains("training has diverged"), "{}", again.stderr());
     }
 }
@@ -246,6 +261,21 @@ fn a_request_to_terminate_and_a_closed_terminal_save_as_ctrl_c_does() {
             serde_json::from_slice(&runs.0.read(&format!("{run}/last/training.json"))).unwrap();
         assert_eq!(state["step"].as_u64().unwrap(), runs.losses(&run).last().unwrap().0, "{signal}");
     }
+}
+
+/// The signal of a file that was cut while it is mapped.
+#[cfg(unix)]
+#[test]
+fn a_bus_error_ends_in_words() {
+    let runs = Runs::new();
+    let mut child = runs.train("run", &ENDLESS).spawn();
+    let metrics = runs.path("run/metrics.jsonl");
+    wait_for(&mut child, || fs::read_to_string(&metrics).is_ok_and(|text| text.lines().count() > 1));
+    let kill = std::process::Command::new("kill").args(["-BUS", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_contains(&String::from_utf8_lossy(&output.stderr), &["error: a file was cut short"]);
 }
 
 #[test]
@@ -304,6 +334,62 @@ fn a_run_whose_checkpoint_was_being_replaced_is_mended_and_resumed() {
 }
 
 #[test]
+fn a_run_goes_on_with_its_own_settings() {
+    let runs = Runs::new();
+    let own = ["--set", "train.seed=7", "--set", "train.learning_rate=2e-3", "--set", "model.dropout=0.2"];
+    runs.trained("whole", &[&own[..], &["--quiet", "--set", "train.max_iters=9"]].concat());
+    let shorter = ["--quiet", "--set", "train.max_iters=6", "--set", "train.lr_decay_iters=9"];
+    runs.trained("run", &[&own[..], &shorter].concat());
+    let out = runs.0.text("run");
+    let resume = |more: &[&str]| minigpt(&[&["train", "--resume", "--out", &out], more].concat()).run();
+    // What would make it another run is refused with both values, and changes nothing.
+    let before = (runs.0.read("run/config.toml"), runs.0.read("run/last/training.json"));
+    let others = [
+        ("train.seed=8", "train.seed = 7", "8"),
+        ("train.learning_rate=1e-3", "train.learning_rate = 0.002", "0.001"),
+        ("train.batch_size=5", "train.batch_size = 4", "5"),
+        ("train.beta2=0.9", "train.beta2 = 0.99", "0.9"),
+        ("model.dropout=0.1", "model.attn_pdrop = 0.2", "0.1"),
+        ("model.n_layer=3", "model.n_layer = 2", "3"),
+        ("data.val_fraction=0.2", "data.val_fraction = 0.1", "0.2"),
+        ("model.preset=textbook", "model.preset", "keeps its model"),
+    ];
+    for (change, then, now) in others {
+        let done = resume(&["--set", change]).code(1);
+        assert_contains(done.stderr(), &[then, now]);
+    }
+    assert_eq!(before, (runs.0.read("run/config.toml"), runs.0.read("run/last/training.json")));
+    // What keeps its meaning is said and recorded; the rest is as it was, also with another file or none.
+    let done = resume(&["--set", "train.max_iters=9", "--set", "train.seed=7"]).success();
+    assert_contains(done.stderr(), &["from here on train.max_iters: 6 → 9", "steps from step 6"]);
+    assert!(!done.stderr().contains("train.seed"), "{}", done.stderr());
+    assert!(runs.weights("run") == runs.weights("whole"), "the run went on as another");
+    let state: Value = serde_json::from_slice(&runs.0.read("run/last/training.json")).unwrap();
+    let changed = serde_json::json!([{ "step": 6, "setting": "train.max_iters", "from": 6, "to": 9 }]);
+    assert_eq!(state["changes"], changed);
+    let again = runs.trained("run", &["--resume"]);
+    assert_contains(again.stderr(), &["the run goes on with its own settings;", "train.seed: 1337 → 7"]);
+    assert_contains(&runs.0.read_text("run/config.toml"), &["max_iters = 9", "seed = 7"]);
+    assert_contains(minigpt(&["train", "--resume"]).run().code(1).stderr(), &["which run?", "--out"]);
+}
+
+#[test]
+fn another_number_of_threads_changes_no_bit_of_a_run_that_goes_on() {
+    let runs = Runs::new();
+    let two = |out, more: &[&str]| {
+        let done = runs.train(out, &[&["--quiet", "--set", "train.lr_decay_iters=9"], more].concat());
+        done.env("RAYON_NUM_THREADS", "2").run().success()
+    };
+    two("whole", &["--set", "train.max_iters=9"]);
+    for threads in ["1", "3", "5"] {
+        two(threads, &["--set", "train.max_iters=5"]);
+        let rest = runs.train(threads, &["--quiet", "--resume", "--set", "train.max_iters=9"]);
+        rest.env("RAYON_NUM_THREADS", threads).run().success();
+        assert!(runs.weights(threads) == runs.weights("whole"), "{threads} threads gave other weights");
+    }
+}
+
+#[test]
 fn fine_tuning_starts_from_a_models_weights_and_tokenizer() {
     let runs = Runs::new();
     runs.trained("first", &["--quiet"]);
@@ -324,7 +410,7 @@ fn what_can_not_be_is_refused_in_words() {
         ("run", &[], "there is a run in this folder"),
         ("nothing", &["--resume"], "there is no run to resume"),
         ("run", &["--resume", "--set", &other], "another data set"),
-        ("run", &["--resume", "--set", "model.n_layer=3"], "model.n_layer is 3, but the model"),
+        ("run", &["--resume", "--set", "model.n_layer=3"], "begun with model.n_layer = 2"),
         ("new", &["--set", "data.path=/no/such/file"], "/no/such/file"),
         ("new", &["--set", "train.batch_size=0"], "batch_size is 0"),
         ("new", &["--set", "model.n_embd=100000", "--set", "model.n_layer=100"], "of memory are free"),
@@ -358,13 +444,22 @@ fn a_disk_that_is_full_costs_no_checkpoint() {
     runs.trained("whole", &["--quiet"]);
     runs.trained("run", &["--quiet", "--set", "train.max_iters=30", "--set", "train.lr_decay_iters=60"]);
     let before = runs.weights("run");
-    let full =
-        runs.train("run", &["--quiet", "--resume"]).under_shell("trap '' XFSZ; ulimit -f 40").run().code(1);
-    assert!(full.stderr().starts_with("error: "), "{}", full.stderr());
-    assert_contains(full.stderr(), &["File too large"]);
+    let longer = ["--quiet", "--resume", "--set", "train.max_iters=60"];
+    let full = runs.train("run", &longer).under_shell("ulimit -f 40").run().code(1);
+    assert_contains(full.stderr(), &["\nerror: ", "model.safetensors: File too large"]);
     assert!(runs.weights("run") == before, "the checkpoint has changed");
-    runs.trained("run", &["--quiet", "--resume"]);
+    runs.trained("run", &longer);
     assert!(runs.weights("run") == runs.weights("whole"), "the run did not go on as if nothing had happened");
+}
+
+/// What a limit of threads looks like to a program, for root too: no room for their stacks.
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_that_the_system_does_not_give_are_an_error_in_words() {
+    let runs = Runs::new();
+    let limited = runs.train("run", &["--quiet"]).under_shell("ulimit -v 1500000");
+    let done = limited.env("RAYON_NUM_THREADS", "2000").run().code(1);
+    assert_contains(done.stderr(), &["error: the system gives no more threads", "RAYON_NUM_THREADS"]);
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn save_shard(
         let start = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
         file.write_all(&start).map_err(|e| Error::io(path, e))?;
         for spec in tensors {
-            write_elements(model, spec, element_type, file)?;
+            write_elements(model, spec, element_type, file).map_err(|e| Error::writing(path, e))?;
             on_written(bytes(spec, element_type));
         }
         Ok(())

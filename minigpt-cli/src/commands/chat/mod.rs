@@ -109,6 +109,7 @@ enum Next {
 
 impl Chat {
     fn new(model: ModelFolder, format: Format) -> Result<Self> {
+        model.gpt.read_into_memory();
         let talk = Conversation::new(format);
         let settings = ChatSettings::suited_to(talk.format(), &model)?;
         Ok(Self { model, talk, settings, answers: 0 })

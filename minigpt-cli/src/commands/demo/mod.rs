@@ -2,7 +2,7 @@
 
 mod view;
 
-use crate::commands::chat;
+use crate::commands::{chat, train::announce};
 use crate::progress::Progress;
 use crate::{output, stop};
 use anyhow::{Context, Result, bail};
@@ -57,8 +57,11 @@ pub fn run(args: &DemoArgs) -> Result<()> {
         Choice::Quit => return Ok(()),
         Choice::Chat => best(&out),
         Choice::Train { resume } => {
-            let place = Place { out: &out, resume, from: None };
-            let run = Run::start(config, &args.changes, place, &Device::Cpu)?;
+            let run = match resume {
+                true => Run::resume(&out, &args.changes, &Device::Cpu)?,
+                false => Run::start(config, &args.changes, Place { out: &out, from: None }, &Device::Cpu)?,
+            };
+            announce(&run.changes);
             // The curve goes on where it was; one that can't be read is only not drawn.
             let earlier = record::read(&out.join("metrics.jsonl")).unwrap_or_default();
             let report = learn(run, earlier)?;

@@ -4,12 +4,13 @@ mod watch;
 
 use crate::device::DeviceKind;
 use crate::{output, stop};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use minigpt::{Place, Run, RunConfig};
 use minigpt_charts::{Table, count, counted};
 use minigpt_data::CorpusKind;
-use minigpt_train::{Ended, Report};
+use minigpt_model::Config;
+use minigpt_train::{Change, Ended, Report};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -18,22 +19,23 @@ use watch::Watch;
 /// Train a model.
 #[derive(Args)]
 pub struct TrainArgs {
-    /// The run's configuration, for example configs/shakespeare-cpu.toml.
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
-    /// Change a setting, for example train.max_iters=100 or data.path=book.txt.
+    /// The run's configuration, for example configs/shakespeare-cpu.toml. A run that is resumed has its own.
+    #[arg(long, value_name = "FILE", required_unless_present = "resume")]
+    config: Option<PathBuf>,
+    /// Change a setting, for example train.max_iters=100 or data.path=book.txt. When a run is resumed: how long it is and
+    /// how it is watched, nothing that would make it another run.
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
     changes: Vec<String>,
     /// The run's folder; runs/ and the configuration's name when absent.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Go on with the run in that folder.
+    /// Go on with the run in that folder, with its own settings.
     #[arg(long)]
     resume: bool,
     /// Start from the weights and the tokenizer of this model (fine-tuning).
     #[arg(long, value_name = "FOLDER", conflicts_with = "resume")]
     from: Option<PathBuf>,
-    /// Stop after so many minutes of training.
+    /// Stop after so many minutes, counted from this start.
     #[arg(long, value_name = "N")]
     max_minutes: Option<f64>,
     /// Say nothing until the end.
@@ -49,17 +51,21 @@ static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Runs the command.
 pub fn run(args: &TrainArgs) -> Result<()> {
-    let mut config = RunConfig::read(&args.config, &args.changes)?;
-    if let Some(minutes) = args.max_minutes {
-        config.train.max_minutes = minutes;
-        config.train.validate()?;
-    }
-    let out = match &args.out {
-        Some(out) => out.clone(),
-        None => Path::new("runs").join(args.config.file_stem().context("--config is not a file")?),
+    let (out, device) = (folder(args)?, args.device.open()?);
+    let mut run = match &args.config {
+        Some(config) if !args.resume => {
+            let place = Place { out: &out, from: args.from.as_deref() };
+            Run::start(RunConfig::read(config, &args.changes)?, &args.changes, place, &device)?
+        }
+        _ => Run::resume(&out, &args.changes, &device)?,
     };
-    let place = Place { out: &out, resume: args.resume, from: args.from.as_deref() };
-    let run = Run::start(config, &args.changes, place, &args.device.open()?)?;
+    if let Some(minutes) = args.max_minutes {
+        run.trainer.stop_after(minutes)?;
+    }
+    announce(&run.changes);
+    if let (true, Some(config)) = (args.resume, &args.config) {
+        announce_unused(config, &run.config);
+    }
     ctrlc::set_handler(|| {
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
@@ -68,7 +74,7 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     })
     .context("Ctrl-C could not be watched")?;
     stop::on_termination(&STOP)?;
-    let Run { mut trainer, config, tokenizer, bad_lines } = run;
+    let Run { mut trainer, config, tokenizer, bad_lines, .. } = run;
     if bad_lines.total > 0 {
         let skipped = counted(bad_lines.total, "bad line");
         output::note(&format!("{skipped} were skipped: see `minigpt data stats`"));
@@ -77,6 +83,44 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     let report = trainer.run(&mut watch, &STOP);
     watch.finish();
     output::text(&describe(&report?, &config))
+}
+
+/// The run's folder: the one that was named, or one with the configuration's name.
+fn folder(args: &TrainArgs) -> Result<PathBuf> {
+    match (&args.out, &args.config) {
+        (Some(out), _) => Ok(out.clone()),
+        (None, Some(config)) => {
+            Ok(Path::new("runs").join(config.file_stem().context("--config is not a file")?))
+        }
+        (None, None) => bail!("which run? name its folder with --out"),
+    }
+}
+
+/// Says what was changed in the settings of a run that goes on.
+pub fn announce(changes: &[Change]) {
+    for change in changes {
+        output::note(&format!("from here on {change}"));
+    }
+}
+
+/// Says in what a configuration file differs from the settings of the run that goes on without it.
+fn announce_unused(file: &Path, config: &RunConfig) {
+    let file_config = match RunConfig::read(file, &[]) {
+        Ok(file_config) => file_config,
+        Err(error) => return output::note(&format!("the run's own settings are used ({error})")),
+    };
+    // The vocabulary's size comes from the data, in both.
+    let vocab_size = config.model.vocab_size;
+    let file_config = RunConfig { model: Config { vocab_size, ..file_config.model }, ..file_config };
+    let unused = file_config.changes(config, 0);
+    if !unused.is_empty() {
+        let unused: Vec<String> = unused.iter().map(Change::to_string).collect();
+        let file = file.display();
+        output::note(&format!(
+            "the run goes on with its own settings; {file} differs (file → run): {}",
+            unused.join(", ")
+        ));
+    }
 }
 
 fn describe(report: &Report, config: &RunConfig) -> String {

@@ -1,0 +1,106 @@
+//! What may change when a run goes on, and what has changed.
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// The settings that say how long a run is and how it is watched. All others say which run it is. The data may lie
+/// elsewhere: a fingerprint tells whether it is the same.
+const CHANGEABLE: [&str; 14] = [
+    "train.max_iters",
+    "train.epochs",
+    "train.lr_decay_iters",
+    "train.eval_interval",
+    "train.eval_iters",
+    "train.log_interval",
+    "train.save_interval",
+    "train.save_seconds",
+    "train.keep_checkpoints",
+    "train.patience",
+    "train.sample_interval",
+    "train.max_minutes",
+    "data.path",
+    "sample.prompt",
+];
+
+/// A setting that was changed when a run went on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// After which step.
+    pub step: u64,
+    /// Its section and name: `train.max_iters`.
+    pub setting: String,
+    /// What it was; null where it was not set.
+    pub from: Value,
+    /// What it is now.
+    pub to: Value,
+}
+
+impl Change {
+    /// The settings of a section that differ.
+    pub fn between<T: Serialize>(section: &str, then: &T, now: &T, step: u64) -> Vec<Self> {
+        let (then, now) = (fields(then), fields(now));
+        let changed = then.into_iter().filter_map(|(key, from)| {
+            let to = now.get(&key).cloned().unwrap_or_default();
+            (from != to).then(|| Self { step, setting: format!("{section}.{key}"), from, to })
+        });
+        changed.collect()
+    }
+
+    /// Refuses a change that would make it another run.
+    pub fn check(&self) -> Result<()> {
+        if CHANGEABLE.contains(&self.setting.as_str()) {
+            return Ok(());
+        }
+        let Self { setting, from, to, .. } = self;
+        let (from, to) = (shown(from), shown(to));
+        Err(Error::OtherRun { setting: setting.clone(), from, to })
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}: {} → {}", self.setting, shown(&self.from), shown(&self.to))
+    }
+}
+
+fn fields(section: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(section) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    if value.is_null() { "not set".to_owned() } else { value.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TrainConfig;
+
+    #[test]
+    fn what_differs_is_named_with_both_values() {
+        let then = TrainConfig::default();
+        let now = TrainConfig { max_iters: 9, epochs: Some(2), ..then };
+        let changes = Change::between("train", &then, &now, 5);
+        let shown: Vec<String> = changes.iter().map(Change::to_string).collect();
+        assert_eq!(shown, ["train.epochs: not set → 2", "train.max_iters: 2000 → 9"]);
+        assert!(changes.iter().all(|change| change.check().is_ok() && change.step == 5));
+        assert_eq!(Change::between("train", &then, &then, 5), []);
+    }
+
+    /// Every setting there is was thought about: one that is added and not named here makes another run.
+    #[test]
+    fn what_may_change_exists() {
+        let known = fields(&TrainConfig::default());
+        let named = CHANGEABLE.iter().filter_map(|name| name.strip_prefix("train."));
+        assert!(named.clone().count() > 0 && named.clone().all(|key| known.contains_key(key)));
+        let seed = Change { step: 0, setting: "train.seed".into(), from: 1.into(), to: 2.into() };
+        let error = seed.check().unwrap_err().to_string();
+        assert!(error.contains("train.seed = 1") && error.contains('2'), "{error}");
+    }
+}
