@@ -3,6 +3,7 @@
 use crate::axis::Scale;
 use crate::line_chart::{Curve, LineChart, Lines};
 use crate::points::{Point, ends};
+use crate::printable::printable;
 
 /// Characters across and upward; each has 2 × 4 dots.
 const COLUMNS: usize = 66;
@@ -67,7 +68,7 @@ fn compared<'a>(chart: &'a LineChart, all: &'a [Lines], colours: bool) -> (Strin
 fn legend(lines: &[Line<'_>], colours: bool) -> String {
     let entry = |(i, line): (usize, &Line<'_>)| {
         let look = line.mark.map_or("⠒⠒".to_owned(), String::from);
-        format!("   {} {}", painted(&look, i, colours), line.name)
+        format!("   {} {}", painted(&look, i, colours), printable(line.name))
     };
     lines.iter().enumerate().map(entry).collect()
 }

@@ -1,5 +1,6 @@
 //! Tables as people read them.
 
+use crate::printable::printable;
 use crate::width::width;
 
 /// Rows of cells in columns; the last column is as wide as it is.
@@ -15,9 +16,9 @@ impl Table {
         Table { rows: Vec::new(), right: right.to_vec() }
     }
 
-    /// Adds a row.
+    /// Adds a row, made harmless for a terminal.
     pub fn row<const N: usize>(&mut self, cells: [&str; N]) -> &mut Self {
-        self.rows.push(cells.iter().map(|&cell| cell.to_owned()).collect());
+        self.rows.push(cells.iter().map(|&cell| printable(cell).into_owned()).collect());
         self
     }
 
@@ -46,6 +47,13 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cell_that_commands_a_terminal_lines_up_as_it_is_shown() {
+        let mut table = Table::default();
+        table.row(["\u{1b}c", "x"]).row(["name", "y"]);
+        assert_eq!(table.draw(), "  \\u{1b}c  x\n  name     y\n");
+    }
 
     #[test]
     fn columns_line_up_with_chinese_in_them() {

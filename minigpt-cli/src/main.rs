@@ -7,6 +7,7 @@ mod device;
 #[cfg(test)]
 mod docs;
 mod dtype;
+mod input;
 mod output;
 mod progress;
 #[cfg(test)]
@@ -122,12 +123,9 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(closed) {
         return ExitCode::SUCCESS;
     }
-    #[expect(clippy::print_stderr, reason = "this is where errors reach the person")]
-    {
-        eprintln!("error: {error:#}");
-        if let Some(hint) = hint(error) {
-            eprintln!("{hint}");
-        }
+    output::note(&format!("error: {error:#}"));
+    if let Some(hint) = hint(error) {
+        output::note(hint);
     }
     ExitCode::FAILURE
 }

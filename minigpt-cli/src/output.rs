@@ -1,24 +1,56 @@
-//! What reaches standard output: one JSON value for programs, plain text for people.
+//! What reaches standard output: one JSON value for programs, plain text for people. Names, texts and messages that came
+//! from a file, a server or a model are made harmless for a terminal here, so that nobody has to think of it elsewhere.
 
 use anyhow::{Context, Result};
+use minigpt_charts::printable;
 use serde::Serialize;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 /// Writes one JSON value and a line end to standard output, and nothing else.
 pub fn json(value: &impl Serialize) -> Result<()> {
     let mut out = std::io::stdout().lock();
+    if out.is_terminal() {
+        let value = serde_json::to_string(value).context("could not write JSON")?;
+        return writeln!(out, "{}", printable_json(&value)).context("could not write to standard output");
+    }
     serde_json::to_writer(&mut out, value).map_err(std::io::Error::from).context("could not write JSON")?;
     writeln!(out).context("could not write to standard output")
 }
 
-/// Writes text to standard output as it is.
+/// JSON in which what would command a terminal is written as JSON writes it; it means the same.
+fn printable_json(value: &str) -> String {
+    let escape = |c: char| match printable(c.encode_utf8(&mut [0; 4])).len() == c.len_utf8() {
+        true => c.to_string(),
+        false => format!("\\u{:04x}", u32::from(c)),
+    };
+    value.chars().map(escape).collect()
+}
+
+/// Writes text to standard output.
 pub fn text(text: &str) -> Result<()> {
-    std::io::stdout().lock().write_all(text.as_bytes()).context("could not write to standard output")
+    drawn(&printable(text))
+}
+
+/// Writes what a model wrote to standard output: to a terminal what is harmless there, elsewhere as it is.
+pub fn written(written: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let shown = if out.is_terminal() { printable(written) } else { written.into() };
+    out.write_all(shown.as_bytes()).and_then(|()| out.flush()).context("could not write to standard output")
+}
+
+/// Writes a picture with colours to standard output as it is. Whoever drew it has looked after the names in it.
+pub fn drawn(picture: &str) -> Result<()> {
+    std::io::stdout().lock().write_all(picture.as_bytes()).context("could not write to standard output")
 }
 
 /// Tells the person something that is not the answer, on standard error. Nobody listening there is no reason to stop.
 pub fn note(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    note_drawn(&printable(text));
+}
+
+/// The same for a picture with colours. Whoever drew it has looked after the names in it.
+pub fn note_drawn(picture: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{picture}");
 }
 
 /// A token with its spaces and line ends made visible.
@@ -44,6 +76,14 @@ pub fn bar(probability: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_for_a_terminal_means_the_same() {
+        let text = "\u{9b}2J \u{7f}\u{202e}x\u{1b}天";
+        let written = printable_json(&serde_json::to_string(text).unwrap());
+        assert_eq!(written, r#""\u009b2J \u007f\u202ex\u001b天""#);
+        assert_eq!(serde_json::from_str::<String>(&written).unwrap(), text);
+    }
 
     #[test]
     fn bars_grow_by_eighths() {

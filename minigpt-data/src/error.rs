@@ -36,6 +36,15 @@ pub enum Error {
         hint: &'static str,
     },
 
+    /// A pipe without an end.
+    #[error("{name} gave more than {}: put it into a file first", minigpt_charts::bytes(*limit))]
+    TooMuchThroughAPipe {
+        /// The pipe, or "standard input".
+        name: String,
+        /// Bytes that it may give.
+        limit: u64,
+    },
+
     /// Nothing in the input.
     #[error("{name} has no text in it")]
     Empty {

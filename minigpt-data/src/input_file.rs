@@ -8,6 +8,9 @@ use std::fs::File;
 use std::io::{self, Seek};
 use std::path::Path;
 
+/// Bytes that a pipe may give: they are kept on the disk until the end.
+const MOST_THROUGH_A_PIPE: u64 = 16 << 30;
+
 /// An open input that can be rewound.
 #[derive(Debug)]
 pub struct InputFile {
@@ -22,23 +25,27 @@ impl InputFile {
         if path.as_os_str() == "-" {
             return Self::spool(&mut io::stdin().lock(), "standard input");
         }
-        let mut file = File::open(path).map_err(|e| Error::io("read", path, e))?;
-        let about = file.metadata().map_err(|e| Error::io("read", path, e))?;
+        let about = std::fs::metadata(path).map_err(|e| Error::io("read", path, e))?;
         if about.is_dir() {
             let why = io::Error::new(io::ErrorKind::IsADirectory, "it is a folder, a file is needed here");
             return Err(Error::io("read", path, why));
         }
         let name = path.display().to_string();
         if !about.is_file() {
-            return Self::spool(&mut file, &name);
+            return Self::spool(&mut minigpt_files::open_file_or_pipe(path)?, &name);
         }
-        Ok(InputFile { file, name, bytes: about.len() })
+        let (file, bytes) = minigpt_files::open_file(path)?;
+        Ok(InputFile { file, name, bytes })
     }
 
     fn spool(from: &mut dyn io::Read, name: &str) -> Result<Self> {
         let mut file =
             tempfile::tempfile().map_err(|e| Error::io_named("make a temporary copy of", name, e))?;
+        let from = &mut io::Read::take(from, MOST_THROUGH_A_PIPE + 1);
         let bytes = io::copy(from, &mut file).map_err(|e| Error::io_named("copy", name, e))?;
+        if bytes > MOST_THROUGH_A_PIPE {
+            return Err(Error::TooMuchThroughAPipe { name: name.to_owned(), limit: MOST_THROUGH_A_PIPE });
+        }
         Ok(InputFile { file, name: name.to_owned(), bytes })
     }
 

@@ -9,7 +9,6 @@ use crate::tokens::{IdWidth, Tokens};
 use minigpt_tokenizer::Tokenizer;
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io;
 use std::path::Path;
 
 pub(crate) const TRAIN: &str = "train.bin";
@@ -110,15 +109,10 @@ impl PreparedMeta {
     fn read(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(META);
         let bad = |problem: String| Error::BadTokens { path: path.clone(), problem };
-        match fs::metadata(&path) {
-            Ok(about) if about.len() > META_LIMIT => {
-                return Err(bad("too long to be a description".to_owned()));
-            }
-            Ok(_) => {}
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(Error::io("read", &path, e)),
-        }
-        let json = fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
+        let json = match minigpt_files::read_file(&path, META_LIMIT) {
+            Err(error) if error.is_missing() => return Ok(None),
+            json => json?,
+        };
         let meta: PreparedMeta =
             serde_json::from_slice(&json).map_err(|e| bad(format!("not a description: {e}")))?;
         if meta.format != FORMAT || meta.version != 1 {

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::input_file::InputFile;
 use crate::text_reader::{Cleaned, TextReader};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -105,7 +105,7 @@ impl TextSource {
             Documents::One(file) => reading.file(file.rewind()?, file.name())?,
             Documents::Folder(files) => {
                 for path in files {
-                    let file = File::open(path).map_err(|e| Error::io("read", path, e))?;
+                    let (file, _) = minigpt_files::open_file(path)?;
                     reading.file(&file, &path.display().to_string())?;
                 }
             }

@@ -28,6 +28,24 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// A file that is larger than anything of its kind.
+    #[error("{} has more than the {limit} bytes that are read of such a file", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// How many are read at most.
+        limit: u64,
+    },
+
+    /// Bytes that are not text.
+    #[error("{} is not UTF-8 text: byte {position} is wrong", path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+        /// Offset of the first byte that can't be part of a character.
+        position: usize,
+    },
+
     /// A file or folder that is in the way.
     #[error("{} exists already", path.display())]
     Exists {
@@ -53,6 +71,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether there is no such file.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// The system's refusal to do something with a path.
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { action, path: path.to_owned(), source }

@@ -4,7 +4,8 @@
 //! folder or the new one; what it had begun is cleaned up by whoever next writes in the same place.
 //!
 //! Begin with [`write_file`] (one file), [`replace_file`] (one file, written piece by piece) and [`NewFolder`] (several
-//! files that belong together). [`OutputFolder`] adds the question whether what is already there may go. [`Mapped`] is
+//! files that belong together), and with [`read_file`] and [`read_text`], which never read more than they were told, nor
+//! from a device. [`OutputFolder`] adds the question whether what is already there may go. [`Mapped`] is
 //! a file's bytes without reading it into memory, [`ReadAt`] a file that is read for long, and [`Lock`] keeps a folder
 //! for one process.
 //!
@@ -24,6 +25,7 @@ mod folder;
 mod lock;
 mod map;
 mod output_folder;
+mod read;
 mod read_at;
 
 pub use error::{Error, Result};
@@ -32,4 +34,5 @@ pub use folder::{NewFolder, remove_folder};
 pub use lock::Lock;
 pub use map::Mapped;
 pub use output_folder::OutputFolder;
+pub use read::{open_file, open_file_or_pipe, read_file, read_text, read_text_or_pipe};
 pub use read_at::ReadAt;

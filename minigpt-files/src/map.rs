@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "a memory map is unsafe by nature; everything around it is not")]
 
 use crate::error::{Error, Result};
-use crate::read_at::regular;
+use crate::read::open_file;
 use memmap2::Mmap;
 use std::ops::Range;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub struct Mapped(Option<Arc<Mmap>>);
 impl Mapped {
     /// Maps a regular file. An empty one has no bytes and needs no map.
     pub fn open(path: &Path) -> Result<Self> {
-        let (file, len) = regular(path)?;
+        let (file, len) = open_file(path)?;
         if len == 0 {
             return Ok(Self(None));
         }

@@ -1,7 +1,8 @@
 //! A file that is read here and there for as long as a program runs.
 
 use crate::error::{Error, Result};
-use std::fs::{self, File};
+use crate::read::open_file;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ pub struct ReadAt {
 impl ReadAt {
     /// Opens a regular file.
     pub fn open(path: &Path) -> Result<Self> {
-        let (file, len) = regular(path)?;
+        let (file, len) = open_file(path)?;
         Ok(Self { file: Arc::new(file), path: path.to_owned(), len })
     }
 
@@ -46,16 +47,6 @@ impl ReadAt {
             _ => Error::io("read", &self.path, e),
         })
     }
-}
-
-/// Opens a regular file, and says how long it is. Asked before it is opened: opening a pipe waits for somebody to write
-/// into it, and a device may have no end.
-pub(crate) fn regular(path: &Path) -> Result<(File, u64)> {
-    let about = fs::metadata(path).map_err(|e| Error::io("read", path, e))?;
-    if !about.is_file() {
-        return Err(Error::NotAFile { path: path.to_owned() });
-    }
-    Ok((File::open(path).map_err(|e| Error::io("read", path, e))?, about.len()))
 }
 
 fn cut() -> io::Error {
@@ -85,6 +76,7 @@ fn read_exact_at(file: &File, length: usize, offset: u64) -> io::Result<Vec<u8>>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn parts_are_those_of_the_file_until_it_is_cut() {

@@ -4,8 +4,6 @@ use crate::OnDisk;
 use crate::error::{Error, Result};
 use crate::gguf::{self, Contents};
 use serde_json::{Map, Value};
-use std::fs::File;
-use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 /// A template and the special tokens that it speaks of.
@@ -83,11 +81,8 @@ fn tokenizer_config(folder: &Path) -> Result<Map<String, Value>> {
 
 /// A text file, if it is there.
 fn read(path: &Path) -> Result<Option<String>> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(LARGEST).read_to_string(&mut text));
-    match read {
-        Ok(_) => Ok(Some(text)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io(path, error)),
+    match minigpt_files::read_text(path, LARGEST) {
+        Err(error) if error.is_missing() => Ok(None),
+        text => Ok(Some(text?)),
     }
 }

@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 /// Below this a temperature counts as 0: the likeliest token, always.
 const COLDEST: f64 = 1e-6;
 
+/// Texts that are written at once for a prompt: each has keys and values of its own.
+const MOST_ROWS: usize = 65_536;
+
 /// How to continue a prompt. The defaults are Hugging Face's, but for `max_new_tokens`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -212,8 +215,9 @@ impl GenerationConfig {
 
     fn validate_beams(&self) -> Result<()> {
         let Self { num_beams, num_return_sequences: n, length_penalty, .. } = *self;
-        require(num_beams > 0, "num_beams", "at least 1", num_beams)?;
-        require(n > 0, "num_return_sequences", "at least 1", n)?;
+        let rows = |n| (1..=MOST_ROWS).contains(&n);
+        require(rows(num_beams), "num_beams", "from 1 to 65536", num_beams)?;
+        require(rows(n), "num_return_sequences", "from 1 to 65536", n)?;
         require(length_penalty.is_finite(), "length_penalty", "a number", length_penalty)?;
         if num_beams > 1 && !self.is_greedy() {
             return Err(Error::config(

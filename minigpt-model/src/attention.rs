@@ -1,7 +1,7 @@
 //! Attention as layers: the decoder's causal self-attention, and multi-head attention over any queries, keys and
 //! values for whoever builds something else. Both rest on the one core in `minigpt_kernels`.
 
-use crate::config::{Config, PositionEmbedding};
+use crate::config::Config;
 use crate::embedding::Rotations;
 use crate::hooks::{BlockSite, Site};
 use crate::linear::Linear;
@@ -22,17 +22,14 @@ pub(crate) struct SelfAttention {
 }
 
 impl SelfAttention {
-    pub fn load(weights: &dyn Tensors, layer: usize, config: &Config) -> Result<Self> {
-        let c_attn = Linear::load(weights, &format!("h.{layer}.attn.c_attn"))?;
-        let rotations = match config.position_embedding {
-            PositionEmbedding::Rope => {
-                let (dtype, device) = (c_attn.weight().dtype(), c_attn.weight().device());
-                Some(Rotations::new(config.block_size, config.head_width(), dtype, device)?)
-            }
-            _ => None,
-        };
+    pub fn load(
+        weights: &dyn Tensors,
+        layer: usize,
+        config: &Config,
+        rotations: Option<Rotations>,
+    ) -> Result<Self> {
         Ok(Self {
-            c_attn,
+            c_attn: Linear::load(weights, &format!("h.{layer}.attn.c_attn"))?,
             c_proj: Linear::load(weights, &format!("h.{layer}.attn.c_proj"))?,
             n_head: config.n_head,
             dropout: config.attn_pdrop,

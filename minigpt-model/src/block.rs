@@ -2,6 +2,7 @@
 
 use crate::attention::SelfAttention;
 use crate::config::{Config, NormPosition};
+use crate::embedding::Rotations;
 use crate::hooks::{BlockSite, Site};
 use crate::linear::Norm;
 use crate::mlp::Mlp;
@@ -21,14 +22,19 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    pub fn load(weights: &dyn Tensors, layer: usize, config: &Config) -> Result<Self> {
+    pub fn load(
+        weights: &dyn Tensors,
+        layer: usize,
+        config: &Config,
+        rotations: Option<Rotations>,
+    ) -> Result<Self> {
         let (eps, dropout) = (config.layer_norm_epsilon, config.resid_pdrop);
         let site = |site| Site::Block(layer, site);
         let (attn_out, resid_mid) = (site(BlockSite::AttnOut), site(BlockSite::ResidMid));
         let (mlp_out, resid_post) = (site(BlockSite::MlpOut), site(BlockSite::ResidPost));
         Ok(Self {
             ln_1: Norm::load(weights, &format!("h.{layer}.ln_1"), eps, site(BlockSite::Ln1))?,
-            attn: SelfAttention::load(weights, layer, config)?,
+            attn: SelfAttention::load(weights, layer, config, rotations)?,
             ln_2: Norm::load(weights, &format!("h.{layer}.ln_2"), eps, site(BlockSite::Ln2))?,
             mlp: Mlp::load(weights, layer, config)?,
             norm_position: config.norm_position,

@@ -26,6 +26,7 @@ impl Cache {
     ) -> Result<Self> {
         let capacity = capacity.min(config.block_size);
         let shape = (batch, config.n_head, capacity, config.head_width());
+        check_memory(2 * config.n_layer, shape, dtype)?;
         let layers = || (0..config.n_layer).map(|_| Tensor::zeros(shape, dtype, device)).collect();
         let (keys, values): (candle_core::Result<_>, candle_core::Result<_>) = (layers(), layers());
         Ok(Self { keys: keys?, values: values?, lengths: vec![0; batch], capacity })
@@ -124,4 +125,18 @@ fn select(cache: &Tensor, rows: &[usize], longest: usize) -> candle_core::Result
         selected.slice_set(&Tensor::cat(&read, 0)?.contiguous()?, 2, 0)?;
     }
     Ok(selected)
+}
+
+/// Asks the system for as much memory as the tensors will take, and gives it back: refused later, it would end the
+/// process.
+fn check_memory(tensors: usize, shape: (usize, usize, usize, usize), dtype: DType) -> Result<()> {
+    let (batch, heads, capacity, width) = shape;
+    let factors = [tensors, batch, heads, capacity, width, dtype.size_in_bytes()];
+    let bytes = factors.into_iter().try_fold(1usize, usize::checked_mul);
+    match bytes.map(|bytes| Vec::<u8>::new().try_reserve_exact(bytes)) {
+        Some(Ok(())) => Ok(()),
+        _ => Err(Error::Config(format!(
+            "there is no memory for the keys and values of {batch} texts of {capacity} tokens each"
+        ))),
+    }
 }

@@ -215,6 +215,7 @@ impl Config {
                 self.head_width()
             )));
         }
+        self.check_positions()?;
         let dropouts = [
             ("embd_pdrop", self.embd_pdrop),
             ("attn_pdrop", self.attn_pdrop),
@@ -231,6 +232,25 @@ impl Config {
             if !(value > 0.0 && value < 1.0) {
                 return Err(Error::Config(format!("{name} is {value}; it must be between 0 and 1")));
             }
+        }
+        Ok(())
+    }
+
+    /// Refuses tables of positions that are too large. Learned ones are in the model's file; those that are computed
+    /// would take memory that no file pays for.
+    fn check_positions(&self) -> Result<()> {
+        const MOST_BYTES: usize = 256 << 20;
+        let width = match self.position_embedding {
+            PositionEmbedding::Learned => return Ok(()),
+            PositionEmbedding::Sinusoidal => self.n_embd,
+            PositionEmbedding::Rope => self.head_width(),
+        };
+        let most = MOST_BYTES / (size_of::<f32>() * width);
+        if self.block_size > most {
+            return Err(Error::Config(format!(
+                "block_size is {}; tables of computed positions may take 256 MiB, which is {most} of this width",
+                self.block_size
+            )));
         }
         Ok(())
     }

@@ -81,7 +81,7 @@ fn sinusoidal(block_size: usize, n_embd: usize, device: &Device) -> Result<Tenso
     Tensor::from_vec(data, (block_size, n_embd), device)
 }
 
-/// The angles of rotary positions, as cosines and sines.
+/// The angles of rotary positions, as cosines and sines. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Rotations {
     cos: Tensor,
@@ -89,8 +89,12 @@ pub(crate) struct Rotations {
 }
 
 impl Rotations {
-    /// Position p rotates pair i by p / 10000^(2i/D).
-    pub fn new(block_size: usize, head_width: usize, dtype: DType, device: &Device) -> Result<Self> {
+    /// Those of a model that has rotary positions, for all of its layers. Position p rotates pair i by p / 10000^(2i/D).
+    pub fn of(config: &Config, dtype: DType, device: &Device) -> Result<Option<Self>> {
+        if config.position_embedding != PositionEmbedding::Rope {
+            return Ok(None);
+        }
+        let (block_size, head_width) = (config.block_size, config.head_width());
         let half = head_width / 2;
         let angle = |p: usize, i: usize| p as f64 / 10_000f64.powf(2.0 * i as f64 / head_width as f64);
         let table = |f: fn(f64) -> f64| {
@@ -98,7 +102,7 @@ impl Rotations {
                 (0..block_size).flat_map(|p| (0..half).map(move |i| f(angle(p, i)) as f32)).collect();
             Tensor::from_vec(data, (block_size, half), device)?.to_dtype(dtype)
         };
-        Ok(Self { cos: table(f64::cos)?, sin: table(f64::sin)? })
+        Ok(Some(Self { cos: table(f64::cos)?, sin: table(f64::sin)? }))
     }
 
     /// Rotates queries and keys inside the joint projection (B, T, 3·C).

@@ -5,7 +5,7 @@
 use crate::block::Block;
 use crate::cache::Cache;
 use crate::config::Config;
-use crate::embedding::Embedding;
+use crate::embedding::{Embedding, Rotations};
 use crate::error::{Error, Result};
 use crate::hooks::Site;
 use crate::init::init;
@@ -124,7 +124,9 @@ impl Gpt {
     /// The model that these weights make, which must be those of `config`.
     pub(crate) fn from_weights(config: Config, weights: Weights) -> Result<Self> {
         let embedding = Embedding::load(&weights, &config)?;
-        let blocks = (0..config.n_layer).map(|layer| Block::load(&weights, layer, &config));
+        let rotations = Rotations::of(&config, embedding.table().dtype(), embedding.table().device())?;
+        let blocks =
+            (0..config.n_layer).map(|layer| Block::load(&weights, layer, &config, rotations.clone()));
         let blocks = blocks.collect::<candle_core::Result<_>>()?;
         let ln_f = load_ln_f(&weights, &config)?;
         let head = Head::load(&weights, config.tie_word_embeddings.then(|| embedding.table().clone()))?;

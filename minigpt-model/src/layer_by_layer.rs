@@ -3,7 +3,7 @@
 
 use crate::block::Block;
 use crate::config::Config;
-use crate::embedding::Embedding;
+use crate::embedding::{Embedding, Rotations};
 use crate::error::Result;
 use crate::gpt::{Head, Layers, Leaving, hidden, load_ln_f};
 use crate::linear::Norm;
@@ -33,7 +33,10 @@ impl Layers for LayerByLayer<'_> {
     }
 
     fn block(&self, layer: usize) -> Result<Cow<'_, Block>> {
-        Ok(Cow::Owned(Block::load(self.view.tensors, layer, self.view.config)?))
+        let (tensors, config) = (self.view.tensors, self.view.config);
+        let ln_1 = tensors.need_plain(&format!("h.{layer}.ln_1.weight"))?;
+        let rotations = Rotations::of(config, ln_1.dtype(), ln_1.device())?;
+        Ok(Cow::Owned(Block::load(tensors, layer, config, rotations)?))
     }
 
     fn ln_f(&self) -> Result<Option<Cow<'_, Norm>>> {

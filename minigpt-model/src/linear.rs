@@ -25,10 +25,6 @@ impl Linear {
         Ok(Self { weight, bias: weights.plain(&format!("{name}.bias"))? })
     }
 
-    pub(crate) fn weight(&self) -> &Weight {
-        &self.weight
-    }
-
     /// # Shapes
     /// - `x`: (…, in); output: (…, out)
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {

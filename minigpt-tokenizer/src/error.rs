@@ -50,16 +50,6 @@ pub enum Error {
     /// A file could not be replaced.
     #[error(transparent)]
     File(#[from] minigpt_files::Error),
-    /// A file larger than any tokenizer is.
-    #[error("{} has {size} bytes, more than the {limit} that a tokenizer's file may have", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// Its size in bytes.
-        size: u64,
-        /// The largest accepted.
-        limit: u64,
-    },
     /// A file that is not what it should be, or contradicts itself.
     #[error("{}: {}", path.display(), shortened(what))]
     Malformed {

@@ -88,7 +88,7 @@ mod tests {
         let now = TrainConfig { max_iters: 9, epochs: Some(2), ..then };
         let changes = Change::between("train", &then, &now, 5);
         let shown: Vec<String> = changes.iter().map(Change::to_string).collect();
-        assert_eq!(shown, ["train.epochs: not set → 2", "train.max_iters: 2000 → 9"]);
+        assert_eq!(shown, ["train.max_iters: 2000 → 9", "train.epochs: not set → 2"]);
         assert!(changes.iter().all(|change| change.check().is_ok() && change.step == 5));
         assert_eq!(Change::between("train", &then, &then, 5), []);
     }

@@ -18,6 +18,9 @@ use std::path::Path;
 const STATE: &str = "training.json";
 const OPTIMIZER: &str = "optimizer.safetensors";
 
+/// No state is longer than this.
+const LARGEST_STATE: u64 = 16 << 20;
+
 /// Where a run stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -104,7 +107,7 @@ pub fn exists(folder: &Path) -> bool {
 /// Reads where the run of a checkpoint stood.
 pub fn state(folder: &Path) -> Result<State> {
     let path = folder.join(STATE);
-    let text = std::fs::read_to_string(&path).map_err(|e| io(&path, e))?;
+    let text = minigpt_files::read_text(&path, LARGEST_STATE)?;
     serde_json::from_str(&text)
         .map_err(|e| Error::Checkpoint(format!("{}: not a training state: {e}", path.display())))
 }
@@ -114,7 +117,10 @@ pub fn load(folder: &Path, device: &Device) -> Result<Checkpoint> {
     let state = state(folder)?;
     let Loaded { gpt, extra } = minigpt_formats::load(folder, device)?;
     let gpt = gpt.into_trainable()?;
-    let optimizer = candle_core::safetensors::load(folder.join(OPTIMIZER), device)?;
+    let path = folder.join(OPTIMIZER);
+    let bytes = minigpt_files::Mapped::open(&path)?;
+    let optimizer = candle_core::safetensors::load_buffer(bytes.bytes(), device)
+        .map_err(|e| Error::Checkpoint(format!("{}: not the state of an optimiser: {e}", path.display())))?;
     Ok(Checkpoint { gpt, extra, state, optimizer })
 }
 

@@ -100,16 +100,20 @@ impl Default for TrainConfig {
 impl TrainConfig {
     /// Checks every setting; the error names the one that can't be.
     pub fn validate(&self) -> Result<()> {
+        // One step must end within a time that somebody waits.
+        const MOST: u64 = 1 << 16;
         let counts = [
-            ("batch_size", self.batch_size as u64),
-            ("gradient_accumulation_steps", self.gradient_accumulation_steps as u64),
-            ("log_interval", self.log_interval),
-            ("epochs", self.epochs.unwrap_or(1)),
-            ("max_iters", self.max_iters),
+            ("batch_size", self.batch_size as u64, MOST),
+            ("gradient_accumulation_steps", self.gradient_accumulation_steps as u64, MOST),
+            ("log_interval", self.log_interval, u64::MAX),
+            ("epochs", self.epochs.unwrap_or(1), 1 << 32),
+            ("max_iters", self.max_iters, 1 << 53),
         ];
-        for (name, value) in counts {
-            if value == 0 || value > 1 << 40 {
-                return Err(Error::Config(format!("{name} is {value}; it must be at least 1")));
+        for (name, value, most) in counts {
+            if value == 0 || value > most {
+                return Err(Error::Config(format!(
+                    "{name} is {value}; it must be at least 1 and at most {most}"
+                )));
             }
         }
         let numbers = [

@@ -78,11 +78,9 @@ pub struct RunConfig {
 impl RunConfig {
     /// Reads a file and applies changes such as `train.max_iters=100`.
     pub fn read(path: &Path, changes: &[String]) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::Io {
-            action: "read",
-            path: path.to_owned(),
-            source,
-        })?;
+        /// No configuration is longer than this.
+        const LARGEST: u64 = 1 << 20;
+        let text = minigpt_files::read_text(path, LARGEST)?;
         Self::parse(&text, changes)
             .map_err(|source| Error::Config { path: path.to_owned(), source: Box::new(source) })
     }

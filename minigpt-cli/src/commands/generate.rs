@@ -2,8 +2,9 @@
 
 use crate::device::DeviceKind;
 use crate::dtype;
+use crate::input::{self, MOST_TEXT};
 use crate::output;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use minigpt::ModelFolder;
 use minigpt_charts::Table;
@@ -12,7 +13,6 @@ use minigpt_generate::{
 };
 use minigpt_kernels::ElementType;
 use serde::Serialize;
-use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -152,25 +152,13 @@ fn prompt(args: &GenerateArgs, model: &ModelFolder) -> Result<Vec<u32>> {
         (Some(ids), _, _) => return Ok(ids.clone()),
         (None, Some(text), _) => model.encode(text),
         (None, None, Some(path)) if path.as_os_str() != "-" => {
-            let text = std::fs::read(path).with_context(|| format!("{}: can't be read", path.display()))?;
-            model.encode(&utf8(text, &path.display().to_string())?)
+            model.encode(&minigpt_files::read_text_or_pipe(path, MOST_TEXT)?)
         }
-        _ => {
-            let mut text = Vec::new();
-            std::io::stdin().lock().read_to_end(&mut text).context("standard input can't be read")?;
-            model.encode(&utf8(text, "standard input")?)
-        }
+        _ => model.encode(&input::text("prompt", MOST_TEXT)?),
     };
     let ids = ids.context("the prompt can't be encoded")?;
     ensure!(!ids.is_empty(), "the prompt is empty: give at least one token to go on with");
     Ok(ids)
-}
-
-fn utf8(bytes: Vec<u8>, name: &str) -> Result<String> {
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok(text),
-        Err(error) => bail!("{name} is not UTF-8 text: byte {} is wrong", error.utf8_error().valid_up_to()),
-    }
 }
 
 fn config(args: &GenerateArgs, model: &ModelFolder) -> GenerationConfig {
@@ -233,7 +221,7 @@ fn show_whole(model: &ModelFolder, prompt: &[u32], completions: &[Completion]) -
             (Some(tokenizer), Some(text)) => tokenizer.decode(prompt)? + text,
             _ => format!("{:?}", completion.ids),
         };
-        output::text(&(text + "\n"))?;
+        output::written(&(text + "\n"))?;
     }
     Ok(())
 }
@@ -250,22 +238,22 @@ fn stream(
     if args.explain {
         generator = generator.with_alternatives(5);
     } else if let Some(tokenizer) = &model.tokenizer {
-        show(&tokenizer.decode(prompt)?)?;
+        output::written(&tokenizer.decode(prompt)?)?;
     }
     for token in generator.by_ref().flat_map(split_step) {
         let token = token?;
         clock.tick();
         match (&token.explanation, &model.tokenizer) {
-            (Some(_), _) => show(&explained(model, clock.tokens, &token))?,
-            (None, Some(_)) => show(&token.text)?,
-            (None, None) => show(&format!("{} ", token.id))?,
+            (Some(_), _) => output::written(&explained(model, clock.tokens, &token))?,
+            (None, Some(_)) => output::written(&token.text)?,
+            (None, None) => output::written(&format!("{} ", token.id))?,
         }
     }
     if args.explain {
         let completion = generator.into_completions().pop().context("nothing was written")?;
         return show_whole(model, prompt, &[completion]);
     }
-    show("\n")
+    output::written("\n")
 }
 
 /// A step's tokens, or its error.
@@ -274,12 +262,6 @@ fn split_step(step: minigpt_generate::Result<Vec<Token>>) -> Vec<minigpt_generat
         Ok(tokens) => tokens.into_iter().map(Ok).collect(),
         Err(error) => vec![Err(error)],
     }
-}
-
-/// Writes at once, so that a person sees it grow.
-fn show(text: &str) -> Result<()> {
-    output::text(text)?;
-    std::io::stdout().flush().context("could not write to standard output")
 }
 
 fn explained(model: &ModelFolder, number: usize, token: &Token) -> String {

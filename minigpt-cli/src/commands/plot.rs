@@ -86,7 +86,8 @@ pub fn run(args: &PlotArgs) -> Result<()> {
     }
     let picture = chart.terminal(colours());
     let picture = if picture.is_empty() { picture } else { format!("{picture}\n") };
-    output::text(&format!("{picture}{}\ndrawn in {}\n", table(&answers), out.display()))
+    output::drawn(&picture)?;
+    output::text(&format!("{}\ndrawn in {}\n", table(&answers), out.display()))
 }
 
 /// Whether a person looks at this, on a terminal with colours.

@@ -6,6 +6,7 @@ mod bench;
 mod data;
 mod export;
 mod generate;
+mod hostile;
 mod hub;
 mod import;
 mod model;

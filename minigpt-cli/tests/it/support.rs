@@ -100,8 +100,9 @@ impl Done {
         self
     }
 
-    /// Whether it ended with an error, in words.
+    /// Whether it ended with an error, in words: neither by a signal nor in a panic.
     pub fn failed(&self) -> bool {
+        assert!(self.code.is_some_and(|code| code < 128), "{:?}: {}", self.code, self.stderr);
         assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
         self.code != Some(0)
     }

@@ -121,7 +121,7 @@ fn a_chat_can_be_set_shown_saved_and_loaded() {
         "2 turns saved",
         "forgotten",
         "2 turns loaded",
-        "nowhere: can't be read",
+        "could not read nowhere",
         "there is no /jump",
     ];
     assert_contains(&notes, &parts);

@@ -25,12 +25,7 @@ pub fn is_gpt2(config: &Config) -> bool {
 /// Reads a `config.json`: the configuration, and the keys that it does not know.
 pub fn open(path: &Path) -> crate::Result<(Config, ExtraKeys)> {
     const LIMIT: u64 = 16 << 20;
-    let size = std::fs::metadata(path).map_err(|e| Error::io(path, e))?.len();
-    if size > LIMIT {
-        return Err(Error::bad(path, format!("{size} bytes are too many for a configuration")));
-    }
-    let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
-    read(&text).map_err(|message| Error::bad(path, message))
+    read(&minigpt_files::read_text(path, LIMIT)?).map_err(|message| Error::bad(path, message))
 }
 
 /// Parses `config.json`: the configuration, and the keys that it does not know, to be written back.

@@ -73,11 +73,7 @@ struct Index {
 
 /// The files that an index names, which must lie beside it.
 fn shards(folder: &Path, index: &Path) -> Result<Vec<PathBuf>> {
-    let size = std::fs::metadata(index).map_err(|e| Error::io(index, e))?.len();
-    if size > LARGEST_INDEX {
-        return Err(Error::bad(index, format!("{size} bytes are too many for an index")));
-    }
-    let text = std::fs::read_to_string(index).map_err(|e| Error::io(index, e))?;
+    let text = minigpt_files::read_text(index, LARGEST_INDEX)?;
     let Index { weight_map } = serde_json::from_str(&text)
         .map_err(|e| Error::bad(index, format!("not an index of weights: {e}")))?;
     let names: BTreeSet<&String> = weight_map.values().collect();

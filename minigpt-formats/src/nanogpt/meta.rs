@@ -3,7 +3,6 @@
 use crate::error::{Error, Result};
 use crate::torch::{self, PickleWriter, Value};
 use minigpt_tokenizer::{CharTokenizer, Tokenizer};
-use std::fs;
 use std::path::Path;
 
 /// No vocabulary of characters is larger than this.
@@ -11,11 +10,7 @@ const LARGEST: u64 = 64 << 20;
 
 /// The tokenizer of a vocabulary.
 pub fn read_meta(path: &Path) -> Result<Tokenizer> {
-    let size = fs::metadata(path).map_err(|e| Error::io(path, e))?.len();
-    if size > LARGEST {
-        return Err(Error::bad(path, format!("{size} bytes are too many for a vocabulary")));
-    }
-    let bytes = fs::read(path).map_err(|e| Error::io(path, e))?;
+    let bytes = minigpt_files::read_file(path, LARGEST)?;
     let words = torch::read(&bytes).and_then(|meta| words(&meta));
     let words = words.map_err(|message| Error::bad(path, message))?;
     let tokenizer = CharTokenizer::from_words(words).map_err(|e| Error::bad(path, e.to_string()))?;
@@ -64,6 +59,7 @@ pub fn meta_pkl(tokens: &[String]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     /// A vocabulary that went to nanoGPT and came back.
     fn back(words: &[&str]) -> Result<Tokenizer> {

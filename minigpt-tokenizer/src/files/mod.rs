@@ -20,8 +20,6 @@ use crate::tokenizer::Tokenizer;
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 use serde::de::DeserializeOwned;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 /// The largest files of this kind have 40 MB.
@@ -81,17 +79,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
 
 /// Reads a file of at most [`LIMIT`] bytes, without a byte-order mark.
 fn read(path: &Path) -> Result<Vec<u8>> {
-    let failed = |source| Error::Io { action: "read", path: path.to_owned(), source };
-    let file = File::open(path).map_err(failed)?;
-    let size = file.metadata().map_err(failed)?.len();
-    if size > LIMIT {
-        return Err(Error::TooLarge { path: path.to_owned(), size, limit: LIMIT });
-    }
-    let mut bytes = Vec::new();
-    file.take(LIMIT + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > LIMIT {
-        return Err(Error::TooLarge { path: path.to_owned(), size: bytes.len() as u64, limit: LIMIT });
-    }
+    let mut bytes = minigpt_files::read_file(path, LIMIT)?;
     if bytes.starts_with(b"\xEF\xBB\xBF") {
         bytes.drain(..3);
     }

@@ -4,17 +4,22 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use std::convert::Infallible;
 
+/// Bytes of a word that are looked at together; no language has longer ones.
+const LONGEST: usize = 1 << 14;
+
 /// Words with their counts.
 #[derive(Debug, Default)]
 pub(super) struct Words(HashMap<Box<[u8]>, u64, RandomState>);
 
 impl Words {
-    /// Counts one more.
+    /// Counts one more. A word that is longer than any word takes the memory of its parts.
     pub(super) fn add(&mut self, word: &str) -> Result<(), Infallible> {
-        match self.0.get_mut(word.as_bytes()) {
-            Some(count) => *count += 1,
-            None => {
-                self.0.insert(word.as_bytes().into(), 1);
+        for part in word.as_bytes().chunks(LONGEST) {
+            match self.0.get_mut(part) {
+                Some(count) => *count += 1,
+                None => {
+                    self.0.insert(part.into(), 1);
+                }
             }
         }
         Ok(())
@@ -34,5 +39,18 @@ impl Words {
             .collect();
         words.sort_unstable();
         words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_without_end_is_counted_by_its_parts() {
+        let mut words = Words::default();
+        let Ok(()) = words.add(&"a".repeat(1000 * LONGEST + 7));
+        let counted: Vec<_> = words.in_order().into_iter().map(|(count, word)| (count, word.len())).collect();
+        assert_eq!(counted, [(1, 7), (1000, LONGEST)]);
     }
 }

@@ -4,10 +4,13 @@
 //! resuming takes it away together with the steps that will be taken again.
 
 use super::{Error, Result, StepRecord};
-use minigpt_files::write_file;
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use minigpt_files::{read_file, write_file};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
+
+/// No log is longer than this.
+const LARGEST: u64 = 4 << 30;
 
 /// A `metrics.jsonl` that grows.
 #[derive(Debug)]
@@ -32,10 +35,9 @@ impl Metrics {
     /// # Errors
     /// A file that can't be read or written, or a line before the last that is not a record.
     pub fn resume(path: &Path, last_step: u64) -> Result<Self> {
-        let bytes = match fs::read(path) {
-            Ok(bytes) => bytes,
-            Err(e) if e.kind() == ErrorKind::NotFound => return Self::create(path),
-            Err(e) => return Err(Error::io("read", path)(e)),
+        let bytes = match read_file(path, LARGEST) {
+            Err(error) if error.is_missing() => return Self::create(path),
+            bytes => bytes?,
         };
         let mut kept = Vec::with_capacity(bytes.len());
         for (line, record) in lines(path, &bytes)? {
@@ -74,7 +76,7 @@ impl Metrics {
 /// # Errors
 /// A file that can't be read, or a line that is not a record; a torn last line is no error.
 pub fn read(path: &Path) -> Result<Vec<StepRecord>> {
-    let bytes = fs::read(path).map_err(Error::io("read", path))?;
+    let bytes = read_file(path, LARGEST)?;
     Ok(lines(path, &bytes)?.into_iter().map(|(_, record)| record).collect())
 }
 
@@ -101,6 +103,7 @@ fn problem(error: &serde_json::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn record(step: u64) -> StepRecord {
         StepRecord { step, loss: 4.0 - step as f64 / 64.0, tokens: step * 768, ..StepRecord::default() }

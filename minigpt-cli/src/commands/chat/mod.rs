@@ -4,17 +4,19 @@ mod settings;
 
 use crate::device::DeviceKind;
 use crate::dtype;
+use crate::input::{self, MOST_TEXT};
 use crate::output;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use minigpt::{ChatSettings, Conversation, Format, ModelFolder};
+use minigpt_charts::bytes;
 use minigpt_data::Role;
 use minigpt_generate::{FinishReason, GenerationConfig, Generator, repetition};
 use minigpt_kernels::ElementType;
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
-use std::fs;
-use std::io::{BufRead, IsTerminal, Write};
+
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -140,13 +142,15 @@ impl Chat {
     /// Without a terminal every line is a message, and its answer a line or more on standard output.
     fn answer_lines(&mut self) -> Result<()> {
         let mut message = String::new();
-        for (number, line) in (1..).zip(std::io::stdin().lock().split(b'\n')) {
-            let line = line.context("standard input can't be read")?;
+        let mut stdin = std::io::stdin().lock();
+        for number in 1.. {
+            let Some(line) = input::line(&mut stdin, MOST_TEXT)? else { break };
             let Ok(line) = std::str::from_utf8(&line) else {
                 output::note(&format!("line {number} of standard input is not UTF-8 text: skipped"));
                 continue;
             };
             message.push_str(line.trim_end_matches('\r'));
+            ensure!(message.len() as u64 <= MOST_TEXT, "a message has more than {}", bytes(MOST_TEXT));
             if let Some(begun) = message.strip_suffix('\\') {
                 message = format!("{begun}\n");
                 continue;
@@ -212,7 +216,7 @@ impl Chat {
                 output::note(&format!("{} turns saved in {rest}", self.talk.turns().len()));
             }
             "load" => {
-                let text = fs::read_to_string(&rest).with_context(|| format!("{rest}: can't be read"))?;
+                let text = minigpt_files::read_text(Path::new(&rest), MOST_TEXT)?;
                 self.talk.load_json(&text).with_context(|| rest.clone())?;
                 output::note(&format!("{} turns loaded", self.talk.turns().len()));
             }
@@ -249,7 +253,7 @@ impl Chat {
         let (mut answer, mut ids, mut why) = (String::new(), Vec::new(), None);
         for step in generator {
             for token in step? {
-                show(&token.text)?;
+                output::written(&token.text)?;
                 answer.push_str(&token.text);
                 ids.push(token.id);
                 if token.finish_reason == Some(FinishReason::Length) {
@@ -265,7 +269,7 @@ impl Chat {
                 break;
             }
         }
-        show("\n")?;
+        output::written("\n")?;
         if let Some(why) = why {
             output::note(&format!("({why})"));
         }
@@ -283,10 +287,4 @@ fn read_message(editor: &mut DefaultEditor) -> rustyline::Result<String> {
     // A history that can't be kept is no reason to stop.
     let _ = editor.add_history_entry(&message);
     Ok(message)
-}
-
-/// Writes at once, so that a person sees it grow.
-fn show(text: &str) -> Result<()> {
-    output::text(text)?;
-    std::io::stdout().flush().context("could not write to standard output")
 }

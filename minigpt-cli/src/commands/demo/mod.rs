@@ -3,6 +3,7 @@
 mod view;
 
 use crate::commands::{chat, train::announce};
+use crate::input::{self, MOST_TEXT};
 use crate::progress::Progress;
 use crate::{output, stop};
 use anyhow::{Context, Result, bail};
@@ -13,7 +14,7 @@ use minigpt_data::{LossOn, Padding, QaDataset, QaOptions, Record, builtin};
 use minigpt_model::Device;
 use minigpt_train::record::{self, StepRecord};
 use minigpt_train::{Ended, Report, checkpoint};
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -102,11 +103,10 @@ fn choose(out: &Path) -> Result<Choice> {
     loop {
         output::text("> ")?;
         std::io::stdout().flush()?;
-        let mut line = String::new();
-        if std::io::stdin().lock().read_line(&mut line).context("the terminal can't be read")? == 0 {
+        let Some(line) = input::line(&mut std::io::stdin().lock(), MOST_TEXT)? else {
             return Ok(Choice::Quit);
-        }
-        match line.trim().to_lowercase().as_str() {
+        };
+        match String::from_utf8_lossy(&line).trim().to_lowercase().as_str() {
             "" | "c" | "chat" => return Ok(Choice::Chat),
             "r" | "resume" => return Ok(Choice::Train { resume: true }),
             "q" | "quit" => return Ok(Choice::Quit),

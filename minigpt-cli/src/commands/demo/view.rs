@@ -5,7 +5,7 @@ use super::QUESTIONS;
 use crate::output;
 use indicatif::{ProgressBar, ProgressStyle};
 use minigpt::RunConfig;
-use minigpt_charts::{count, cut, width};
+use minigpt_charts::{count, cut, printable, width};
 use minigpt_data::{QaEncoder, builtin};
 use minigpt_generate::{GenerationConfig, generate};
 use minigpt_model::Gpt;
@@ -48,7 +48,7 @@ impl View {
     /// Leaves the last picture on the terminal.
     pub fn finish(&mut self) {
         self.bar.finish_and_clear();
-        output::note(self.picture().trim_end());
+        output::note_drawn(self.picture().trim_end());
     }
 
     fn picture(&self) -> String {
@@ -82,7 +82,8 @@ impl View {
         let config =
             GenerationConfig { max_new_tokens: LONGEST, eos_token_id, ..GenerationConfig::default() };
         let answers = generate(gpt, &prompts, &config, Some(&self.tokenizer)).ok()?;
-        Some(answers.into_iter().map(|answer| answer.text.unwrap_or_default().replace('\n', " ")).collect())
+        let answers = answers.into_iter().map(|answer| answer.text.unwrap_or_default().replace('\n', " "));
+        Some(answers.map(|answer| printable(&answer).into_owned()).collect())
     }
 }
 

@@ -1,7 +1,7 @@
 //! `minigpt tokenizer decode`: ids to text.
 
 use super::Choice;
-use super::encode::read_text;
+use crate::input::{self, MOST_TO_ENCODE};
 use crate::output;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
@@ -31,7 +31,7 @@ pub(super) fn run(args: &DecodeArgs) -> Result<()> {
     let tokenizer = args.tokenizer.open()?;
     let ids = match &args.ids {
         Some(ids) => parse(ids)?,
-        None => parse(&read_text("ids")?)?,
+        None => parse(&input::text("list of ids", MOST_TO_ENCODE)?)?,
     };
     let mut decoder = tokenizer.decoder();
     let mut text = String::new();
@@ -43,7 +43,7 @@ pub(super) fn run(args: &DecodeArgs) -> Result<()> {
     if args.json {
         return output::json(&Answer { text, incomplete: incomplete.map(|rest| rest.bytes) });
     }
-    output::text(&text)?;
+    output::written(&text)?;
     if let Some(rest) = incomplete {
         output::note(&format!("\nwarning: {rest}"));
     }

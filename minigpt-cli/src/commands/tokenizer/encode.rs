@@ -1,12 +1,13 @@
 //! `minigpt tokenizer encode`: text to ids, which go to standard output, and a view of the pieces beside them.
 
 use super::{Choice, pieces};
+use crate::input::{self, MOST_TO_ENCODE};
 use crate::output;
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::Args;
 use minigpt_tokenizer::Tokenizer;
 use serde::Serialize;
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 
 #[derive(Args)]
 pub(super) struct EncodeArgs {
@@ -34,7 +35,7 @@ pub(super) fn run(args: &EncodeArgs) -> Result<()> {
     let tokenizer = args.tokenizer.open()?;
     let text = match &args.text {
         Some(text) => text.clone(),
-        None => read_text("text")?,
+        None => input::text("text", MOST_TO_ENCODE)?,
     };
     let ids = if args.special { tokenizer.encode_with_special(&text)? } else { tokenizer.encode(&text)? };
     if args.json {
@@ -51,7 +52,7 @@ pub(super) fn run(args: &EncodeArgs) -> Result<()> {
 fn show(tokenizer: &Tokenizer, ids: &[u32], bytes: usize) {
     let stderr = std::io::stderr();
     let colour = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    output::note(&format!("\n{}", pieces::view(tokenizer, ids, colour)));
+    output::note_drawn(&format!("\n{}", pieces::view(tokenizer, ids, colour)));
     let count = match ids.len() {
         1 => "1 token".to_owned(),
         n => format!("{n} tokens"),
@@ -61,21 +62,4 @@ fn show(tokenizer: &Tokenizer, ids: &[u32], bytes: usize) {
         n => format!(", {:.2} a token", bytes as f64 / n as f64),
     };
     output::note(&format!("{count} for {bytes} bytes{each}"));
-}
-
-/// All of standard input, which must be UTF-8.
-pub(super) fn read_text(what: &str) -> Result<String> {
-    let mut stdin = std::io::stdin().lock();
-    if stdin.is_terminal() {
-        output::note(&format!("Type the {what}; Ctrl-D at the start of a line ends it."));
-    }
-    let mut bytes = Vec::new();
-    stdin.read_to_end(&mut bytes).context("could not read standard input")?;
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok(text),
-        Err(error) => {
-            let at = error.utf8_error().valid_up_to();
-            bail!("standard input is not UTF-8 text: byte {at} is 0x{:02X}", error.as_bytes()[at])
-        }
-    }
 }
