@@ -6,8 +6,9 @@
 use crate::catalogue::PublicSet;
 use crate::download_part::Part;
 use crate::error::{Error, Result};
-use crate::http::{Answer, Fault, client, failed, request};
-use crate::recorded_hash::{hash, record, recorded};
+use crate::file_hash::{FileHash, sha256};
+use crate::http::{AccessToken, Answer, Fault, Request, client, failed, request};
+use crate::recorded_hash::{record, recorded};
 use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,12 @@ use ureq::Agent;
 
 /// How often in a row a request may fail without a byte having come.
 const ATTEMPTS: u32 = 5;
+
+/// How long an answer of an interface may take altogether.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A set whose length is only about known may have become this much longer.
+const GROWTH: u64 = 8;
 
 /// How to download.
 #[derive(Debug, Clone, Default)]
@@ -35,11 +42,13 @@ pub struct Remote {
     /// Where it is.
     pub url: String,
     /// Its hash, where it is known and can't change.
-    pub sha256: Option<String>,
+    pub hash: Option<FileHash>,
     /// Its length, where it is known and can't change.
     pub bytes: Option<u64>,
+    /// How long it may be, where that is all one knows.
+    pub at_most: Option<u64>,
     /// What tells the server who asks.
-    pub token: Option<String>,
+    pub token: Option<AccessToken>,
 }
 
 /// What happens meanwhile.
@@ -58,6 +67,11 @@ pub enum DownloadEvent {
     Progress {
         /// Of the whole file.
         have: u64,
+    },
+    /// A file that was here already is not what it should be, and is fetched again.
+    Damaged {
+        /// What is wrong with it.
+        problem: String,
     },
     /// The connection broke, and another attempt follows.
     Retrying {
@@ -108,8 +122,9 @@ pub fn download(
 ) -> Result<Downloaded> {
     let remote = Remote {
         url: set.address(options.endpoint.as_deref()),
-        sha256: set.sha256.map(str::to_owned),
+        hash: set.sha256.and_then(FileHash::sha256),
         bytes: set.sha256.map(|_| set.bytes),
+        at_most: Some(set.bytes.saturating_mul(GROWTH)),
         token: None,
     };
     download_file(&remote, &folder.join(set.file), options, on)
@@ -140,7 +155,14 @@ pub fn download_file(
 pub fn download_text(remote: &Remote, limit: u64, options: &DownloadOptions) -> Result<String> {
     let mut failures = 0;
     loop {
-        let answer = request(&client(), &remote.url, 0, None, remote.token.as_deref());
+        let asked = Request {
+            url: &remote.url,
+            start: 0,
+            version: None,
+            token: remote.token.as_ref(),
+            patience: Some(PATIENCE),
+        };
+        let answer = request(&client(), &asked);
         let (problem, wait) = match answer {
             Ok(answer) => {
                 let mut text = String::new();
@@ -171,30 +193,40 @@ pub fn download_text(remote: &Remote, limit: u64, options: &DownloadOptions) -> 
 
 /// Checks a file that is there against what is known of it.
 fn already_there(remote: &Remote, path: PathBuf) -> Result<Downloaded> {
-    let (sha256, bytes) = hash(&path)?;
-    let recorded = recorded(&path);
-    match remote.sha256.as_deref().or(recorded.as_deref()) {
-        Some(expected) if expected == sha256 => {
-            let checked = if remote.sha256.is_some() { Checked::Listed } else { Checked::Recorded };
+    let (sha256, bytes) = sha256(&path)?;
+    let recorded = recorded(&path).and_then(|hash| FileHash::sha256(&hash));
+    match remote.hash.clone().or(recorded) {
+        Some(expected) if expected == found(&expected, &path, &sha256)? => {
+            let checked = if remote.hash.is_some() { Checked::Listed } else { Checked::Recorded };
             Ok(Downloaded { path, bytes, sha256, checked, fetched: false })
         }
         _ => Err(minigpt_files::Error::Exists { path }.into()),
     }
 }
 
+/// The hash of a file of the kind that is expected; its SHA-256 is known already.
+fn found(expected: &FileHash, path: &Path, sha256: &str) -> Result<FileHash> {
+    match expected {
+        FileHash::Sha256(_) => Ok(FileHash::Sha256(sha256.to_owned())),
+        FileHash::GitBlob(_) => expected.of_file(path),
+    }
+}
+
 fn finish(remote: &Remote, mut part: Part, path: PathBuf) -> Result<Downloaded> {
-    let (sha256, bytes) = hash(&part.path)?;
+    let (sha256, bytes) = sha256(&part.path)?;
     if bytes != part.have {
         let problem = format!("{} changed meanwhile: is it being downloaded twice?", part.path.display());
         return Err(Error::Download { url: part.note.url, problem });
     }
-    let checked = match (&remote.sha256, recorded(&path)) {
-        (Some(expected), _) if *expected != sha256 => {
-            part.restart()?;
-            let url = part.note.url;
-            return Err(Error::WrongHash { url, expected: expected.clone(), found: sha256 });
+    let checked = match (&remote.hash, recorded(&path)) {
+        (Some(expected), _) => {
+            let found = found(expected, &part.path, &sha256)?;
+            if found != *expected {
+                part.restart()?;
+                return Err(Error::WrongHash { url: part.note.url, expected: expected.clone(), found });
+            }
+            Checked::Listed
         }
-        (Some(_), _) => Checked::Listed,
         (None, Some(before)) if before == sha256 => Checked::Recorded,
         (None, Some(before)) => Checked::Changed(before),
         (None, None) => Checked::First,
@@ -257,13 +289,8 @@ impl Fetch<'_> {
             Some(total) if part.have < total => {
                 Err(Fault::Passing(format!("the connection ended after {} of {total} bytes", part.have)))
             }
-            Some(total) if part.have > total => {
-                part.restart().map_err(Fault::Final)?;
-                Err(failed(
-                    &self.remote.url,
-                    format!("the server sent more than the {total} bytes of the file"),
-                ))
-            }
+            Some(total) if part.have > total => self.too_long(part, total),
+            None if part.have > self.limit() => self.too_long(part, self.limit()),
             _ => Ok(()),
         }
     }
@@ -274,13 +301,14 @@ impl Fetch<'_> {
             // Nothing would tell whether the rest is of the same version of the file.
             part.restart().map_err(Fault::Final)?;
         }
-        let answer = match request(
-            &self.client,
-            &self.remote.url,
-            part.have,
-            part.note.version.as_deref(),
-            self.remote.token.as_deref(),
-        ) {
+        let asked = Request {
+            url: &self.remote.url,
+            start: part.have,
+            version: part.note.version.as_deref(),
+            token: self.remote.token.as_ref(),
+            patience: None,
+        };
+        let answer = match request(&self.client, &asked) {
             Ok(answer) => answer,
             // It was whole before, and only its renaming was missing.
             Err(Fault::Beyond(Some(total))) if total == part.have => return Ok(None),
@@ -294,6 +322,10 @@ impl Fetch<'_> {
                 &self.remote.url,
                 format!("it has {total} bytes there, {expected} are expected"),
             ));
+        }
+        if let Some(total) = answer.total.filter(|total| *total > self.limit()) {
+            let problem = format!("it has {total} bytes there, {} would already be too many", self.limit());
+            return Err(failed(&self.remote.url, problem));
         }
         if answer.start > 0 && answer.version != part.note.version {
             return Err(stale(part));
@@ -309,8 +341,18 @@ impl Fetch<'_> {
         self.remote.bytes
     }
 
+    /// How many bytes are taken at most.
+    fn limit(&self) -> u64 {
+        self.pinned_length().or(self.remote.at_most).unwrap_or(u64::MAX)
+    }
+
+    fn too_long(&self, part: &mut Part, total: u64) -> Result<(), Fault> {
+        part.restart().map_err(Fault::Final)?;
+        Err(failed(&self.remote.url, format!("the server sent more than the {total} bytes of the file")))
+    }
+
     fn receive(&mut self, mut answer: Answer, part: &mut Part) -> Result<(), Fault> {
-        let limit = self.pinned_length().unwrap_or(u64::MAX);
+        let limit = self.limit();
         let mut buffer = vec![0; 1 << 16];
         while part.have <= limit {
             let n = match answer.body.read(&mut buffer) {

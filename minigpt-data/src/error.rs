@@ -1,5 +1,6 @@
 //! Everything that can go wrong in this crate, in words that say what to do about it.
 
+use crate::file_hash::FileHash;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -154,17 +155,15 @@ pub enum Error {
         problem: String,
     },
 
-    /// A file that is not the one in the catalogue.
-    #[error(
-        "{url} is not the file it should be: its SHA-256 is {found}, {expected} is expected; it was deleted, try again"
-    )]
+    /// A file that is not the one that was listed.
+    #[error("{url} is not the file it should be: {found} instead of {expected}; it was deleted, try again")]
     WrongHash {
         /// The address.
         url: String,
-        /// The hash of the catalogue.
-        expected: String,
+        /// The hash that is listed.
+        expected: FileHash,
         /// The hash of what came.
-        found: String,
+        found: FileHash,
     },
 
     /// A file or folder could not be written, replaced or mapped.

@@ -1,14 +1,35 @@
 //! The little of HTTP that downloads need: one request from a given byte on, and what its answer means.
 
 use crate::error::Error;
+use crate::redirect::{MOST_REDIRECTS, address, is_loopback, may_see_token, next};
+use std::fmt;
 use std::io::Read;
 use std::time::Duration;
 use ureq::http::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_RANGE, LAST_MODIFIED, RANGE,
-    RETRY_AFTER,
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_RANGE, LAST_MODIFIED, LOCATION,
+    RANGE, RETRY_AFTER,
 };
-use ureq::http::{HeaderMap, HeaderName, Response};
+use ureq::http::{HeaderMap, HeaderName, Response, Uri};
 use ureq::{Agent, Body, Timeout};
+
+/// What tells a server who asks. It is sent to the server that it is meant for, over https or to this machine, and shown
+/// to nobody else: neither where that server sends us on to, nor in a message.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AccessToken(String);
+
+impl AccessToken {
+    /// A token as a person has it; `None` if nothing is left without white space around it.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        Some(text.trim()).filter(|text| !text.is_empty()).map(|text| Self(text.to_owned()))
+    }
+}
+
+impl fmt::Debug for AccessToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AccessToken(…)")
+    }
+}
 
 /// Why a request or its answer stopped.
 #[derive(Debug)]
@@ -43,6 +64,8 @@ pub(crate) fn client() -> Agent {
     let config = Agent::config_builder()
         .user_agent(concat!("minigpt/", env!("CARGO_PKG_VERSION")))
         .http_status_as_error(false)
+        // Followed by `request`, which decides who sees the token.
+        .max_redirects(0)
         .timeout_resolve(seconds(10))
         .timeout_connect(seconds(15))
         .timeout_recv_response(seconds(30))
@@ -54,33 +77,74 @@ pub(crate) fn client() -> Agent {
 /// No server makes us wait longer than this.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// Asks for a file from byte `start` on, as long as it is still of `version`. A token goes to this server only, not to
-/// where it may send us on.
-pub(crate) fn request(
+/// What to ask for.
+pub(crate) struct Request<'a> {
+    pub(crate) url: &'a str,
+    /// From this byte on,
+    pub(crate) start: u64,
+    /// as long as it is still of this version.
+    pub(crate) version: Option<&'a str>,
+    pub(crate) token: Option<&'a AccessToken>,
+    /// Until the whole answer must be here.
+    pub(crate) patience: Option<Duration>,
+}
+
+/// Asks, and goes where the server sends us on to.
+pub(crate) fn request(client: &Agent, asked: &Request) -> Result<Answer, Fault> {
+    let first = address(asked.url).map_err(|problem| failed(asked.url, problem))?;
+    let mut at = first.clone();
+    for _ in 0..=MOST_REDIRECTS {
+        let token = asked.token.filter(|_| may_see_token(&first, &at));
+        let response = send(client, &at, asked, token).map_err(|e| fault(asked.url, e))?;
+        if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+            let withheld = asked.token.is_some() && token.is_none();
+            return answer(asked, response, withheld);
+        }
+        let location = header(response.headers(), &LOCATION).unwrap_or_default();
+        at = next(&at, location).map_err(|problem| failed(asked.url, problem))?;
+    }
+    Err(failed(asked.url, format!("the server sends us on more than {MOST_REDIRECTS} times")))
+}
+
+/// One request to one server.
+fn send(
     client: &Agent,
-    url: &str,
-    start: u64,
-    version: Option<&str>,
-    token: Option<&str>,
-) -> Result<Answer, Fault> {
-    let mut request = client.get(url).header(ACCEPT_ENCODING, "identity");
-    if let Some(token) = token {
+    at: &Uri,
+    asked: &Request,
+    token: Option<&AccessToken>,
+) -> Result<Response<Body>, ureq::Error> {
+    let mut request = client.get(at).header(ACCEPT_ENCODING, "identity");
+    if let Some(AccessToken(token)) = token {
         request = request.header(AUTHORIZATION, format!("Bearer {token}"));
     }
-    if start > 0 {
-        request = request.header(RANGE, format!("bytes={start}-"));
-        if let Some(version) = version {
+    if asked.start > 0 {
+        request = request.header(RANGE, format!("bytes={}-", asked.start));
+        if let Some(version) = asked.version {
             request = request.header(IF_RANGE, version);
         }
     }
-    let response = request.call().map_err(|e| fault(url, e))?;
+    let mut config = request.config().timeout_global(asked.patience);
+    if is_loopback(at) {
+        // A proxy is not this machine, and would see what is meant for it alone.
+        config = config.proxy(None);
+    }
+    config.build().call()
+}
+
+/// What an answer means.
+fn answer(asked: &Request, response: Response<Body>, withheld: bool) -> Result<Answer, Fault> {
+    let url = asked.url;
     match response.status().as_u16() {
         200 => whole(url, response),
-        206 => rest(url, response, start),
+        206 => rest(url, response, asked.start),
         416 => Err(Fault::Beyond(header(response.headers(), &CONTENT_RANGE).and_then(parse_length))),
         404 => Err(Fault::Final(Error::NotThere { url: url.to_owned() })),
         401 | 403 => {
-            Err(failed(url, format!("the server answered {}: is a token needed?", response.status())))
+            let why = match withheld {
+                true => "the token was not shown, as this is plain http or another server",
+                false => "is a token needed?",
+            };
+            Err(failed(url, format!("the server answered {}: {why}", response.status())))
         }
         429 => {
             let seconds = header(response.headers(), &RETRY_AFTER).and_then(|text| text.trim().parse().ok());

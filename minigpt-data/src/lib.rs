@@ -39,6 +39,7 @@ mod corpus;
 mod download;
 mod download_part;
 mod error;
+mod file_hash;
 mod histogram;
 mod http;
 mod input_file;
@@ -53,6 +54,7 @@ mod qa_encoder;
 mod random;
 mod record;
 mod recorded_hash;
+mod redirect;
 mod split;
 mod stats;
 mod text_dataset;
@@ -70,7 +72,9 @@ pub use download::{
     Checked, DownloadEvent, DownloadOptions, Downloaded, Remote, download, download_file, download_text,
 };
 pub use error::{Error, Result};
+pub use file_hash::FileHash;
 pub use histogram::{Bar, Histogram, length_chart};
+pub use http::AccessToken;
 pub use input_file::InputFile;
 pub use jsonl::{JsonlFile, JsonlSummary};
 pub use lengths::{LengthSummary, Lengths};

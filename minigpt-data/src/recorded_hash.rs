@@ -1,10 +1,7 @@
-//! The SHA-256 of a file, and the one that was recorded beside it (`FILE.sha256`, as `sha256sum` writes it).
+//! The SHA-256 that was recorded beside a file (`FILE.sha256`, as `sha256sum` writes it).
 
 use crate::error::{Error, Result};
-use crate::tokens::hex;
-use sha2::{Digest, Sha256};
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 fn record_path(path: &Path) -> PathBuf {
@@ -15,25 +12,6 @@ fn record_path(path: &Path) -> PathBuf {
 pub(crate) fn recorded(path: &Path) -> Option<String> {
     let line = fs::read_to_string(record_path(path)).ok()?;
     line.split_whitespace().next().map(str::to_owned)
-}
-
-/// SHA-256 and length of a file.
-pub(crate) fn hash(path: &Path) -> Result<(String, u64)> {
-    let mut file = File::open(path).map_err(|e| Error::io("read", path, e))?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 18];
-    let mut bytes = 0;
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok((hex(&hash.finalize()), bytes)),
-            Ok(n) => {
-                hash.update(&buffer[..n]);
-                bytes += n as u64;
-            }
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(Error::io("read", path, e)),
-        }
-    }
 }
 
 /// Records the hash of a file for later downloads, and for `sha256sum --check`.

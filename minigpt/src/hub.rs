@@ -1,33 +1,18 @@
 //! Models of the Hugging Face hub: found by name, fetched into a cache, checked, and used from there without a network.
 
 use crate::error::{Error, Result};
-use minigpt_data::{DownloadEvent, DownloadOptions, Remote, download_file, download_text};
-use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::hub_cache::{CheckedFiles, State};
+use crate::hub_listing::{Listing, Sibling, is_plain};
+use minigpt_data::{
+    AccessToken, DownloadEvent, DownloadOptions, FileHash, Remote, download_file, download_text,
+};
 use std::env;
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where the hub is, unless `HF_ENDPOINT` says otherwise.
 const ENDPOINT: &str = "https://huggingface.co";
-/// What a model needs beside its weights; what is not there is done without.
-const SMALL: [&str; 7] = [
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab.json",
-    "merges.txt",
-    "chat_template.jinja",
-];
-/// Where weights may be, the best first.
-const WEIGHTS: [&str; 4] = [
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-    "pytorch_model.bin.index.json",
-];
 /// The longest answer of the hub's interface.
 const LONGEST_ANSWER: u64 = 16 << 20;
 
@@ -37,7 +22,7 @@ pub struct Hub {
     /// Its address.
     pub endpoint: String,
     /// What tells it who asks.
-    pub token: Option<String>,
+    pub token: Option<AccessToken>,
     /// Where models are kept.
     pub cache: PathBuf,
     /// Never ask it; take what is in the cache.
@@ -55,17 +40,14 @@ impl Hub {
         let caches = set("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| Some(home.as_ref()?.join(".cache")));
         let hf_home =
             set("HF_HOME").map(PathBuf::from).or_else(|| Some(caches.as_ref()?.join("huggingface")));
-        let saved = || {
-            let token = fs::read_to_string(hf_home?.join("token")).ok()?;
-            Some(token.trim().to_owned()).filter(|token| !token.is_empty())
-        };
+        let saved = || AccessToken::new(&fs::read_to_string(hf_home?.join("token")).ok()?);
         let cache = set("MINIGPT_CACHE").map(PathBuf::from).or_else(|| Some(caches?.join("minigpt")));
         Ok(Self {
             endpoint: set("HF_ENDPOINT")
                 .unwrap_or_else(|| ENDPOINT.to_owned())
                 .trim_end_matches('/')
                 .to_owned(),
-            token: set("HF_TOKEN").or_else(saved),
+            token: set("HF_TOKEN").and_then(|token| AccessToken::new(&token)).or_else(saved),
             cache: cache.ok_or_else(|| {
                 Error::Hub("there is no home folder for a cache: set MINIGPT_CACHE".to_owned())
             })?,
@@ -89,17 +71,25 @@ impl Hub {
                     models.display()
                 ));
             };
-            return Ok(models.join(commit.trim()));
+            let folder = models.join(commit.trim());
+            return match CheckedFiles::open(&folder).first_problem()? {
+                None => Ok(folder),
+                Some(problem) => refuse(format!(
+                    "{name} in the cache ({}) can't be used: {problem}; go online once, and it is fetched again",
+                    folder.display()
+                )),
+            };
         }
         let listing = self.listing(repository, revision)?;
         let folder = models.join(&listing.sha);
         create(&folder)?;
-        for file in listing.wanted(&folder)? {
-            self.file(repository, &listing, &file, &folder, on)?;
+        let mut checked = CheckedFiles::open(&folder);
+        for file in listing.wanted()? {
+            self.file(repository, &listing, &file, &folder, &mut checked, on)?;
         }
         // The index names the rest, and is known only now.
         for file in listing.shards(&folder)? {
-            self.file(repository, &listing, &file, &folder, on)?;
+            self.file(repository, &listing, &file, &folder, &mut checked, on)?;
         }
         let parent = models.join("refs");
         create(&parent)?;
@@ -126,90 +116,39 @@ impl Hub {
         Ok(listing)
     }
 
+    /// Fetches a file, unless an earlier visit did and it is still whole.
     fn file(
         &self,
         repository: &str,
         listing: &Listing,
         file: &Sibling,
         folder: &Path,
+        checked: &mut CheckedFiles,
         on: &mut dyn FnMut(&str, DownloadEvent),
     ) -> Result<()> {
         let name = &file.rfilename;
+        let hash = file.hash()?;
+        match checked.state(name, hash.as_ref())? {
+            State::Whole => return Ok(()),
+            State::Missing => {}
+            State::Damaged(problem) => {
+                on(name, DownloadEvent::Damaged { problem });
+                checked.remove(name)?;
+            }
+        }
         let remote = Remote {
             url: format!("{}/{repository}/resolve/{}/{name}", self.endpoint, listing.sha),
-            sha256: file.lfs.as_ref().map(|lfs| lfs.sha256.clone()),
-            bytes: file.lfs.as_ref().map(|lfs| lfs.size).or(file.size),
+            hash: hash.clone(),
+            bytes: Some(file.bytes()?),
+            at_most: None,
             token: self.token.clone(),
         };
-        download_file(&remote, &folder.join(name), &self.options(), &mut |event| on(name, event))?;
-        Ok(())
+        let done = download_file(&remote, &folder.join(name), &self.options(), &mut |event| on(name, event))?;
+        checked.record(name, hash.unwrap_or(FileHash::Sha256(done.sha256)))
     }
 
     fn options(&self) -> DownloadOptions {
         DownloadOptions { pause: self.pause, ..DownloadOptions::default() }
-    }
-}
-
-/// What the hub says about a revision of a model.
-#[derive(Deserialize)]
-struct Listing {
-    sha: String,
-    siblings: Vec<Sibling>,
-}
-
-#[derive(Clone, Deserialize)]
-struct Sibling {
-    rfilename: String,
-    size: Option<u64>,
-    lfs: Option<Lfs>,
-}
-
-#[derive(Clone, Deserialize)]
-struct Lfs {
-    sha256: String,
-    size: u64,
-}
-
-impl Listing {
-    fn find(&self, name: &str) -> Option<Sibling> {
-        self.siblings.iter().find(|file| file.rfilename == name).cloned()
-    }
-
-    /// The small files, and the best of the weights.
-    fn wanted(&self, folder: &Path) -> Result<Vec<Sibling>> {
-        let weights = WEIGHTS.iter().find_map(|name| self.find(name));
-        let Some(weights) = weights else {
-            let names = WEIGHTS.join(", ");
-            return refuse(format!("the model has no weights that can be read: none of {names}"));
-        };
-        let small = SMALL.iter().filter_map(|name| self.find(name));
-        // What an earlier visit fetched whole is not asked for again.
-        let missing = |file: &Sibling| !folder.join(&file.rfilename).exists();
-        Ok(small.chain([weights]).filter(missing).collect())
-    }
-
-    /// The files that an index in the folder names.
-    fn shards(&self, folder: &Path) -> Result<Vec<Sibling>> {
-        #[derive(Deserialize)]
-        struct Index {
-            weight_map: BTreeMap<String, String>,
-        }
-        let mut shards = Vec::new();
-        for name in WEIGHTS.iter().filter(|name| name.ends_with(".index.json")) {
-            let Ok(text) = fs::read_to_string(folder.join(name)) else { continue };
-            let index: Index = serde_json::from_str(&text)
-                .map_err(|e| Error::Hub(format!("{name} is no index of weights: {e}")))?;
-            let files: BTreeSet<String> = index.weight_map.into_values().collect();
-            for file in files {
-                check_file(&file)?;
-                match self.find(&file) {
-                    Some(listed) => shards.push(listed),
-                    None => return refuse(format!("{name} names {file}, which the model lacks")),
-                }
-            }
-        }
-        shards.retain(|file| !folder.join(&file.rfilename).exists());
-        Ok(shards)
     }
 }
 
@@ -219,27 +158,19 @@ fn is_commit(text: &str) -> bool {
 
 /// A name may not lead out of the cache, nor to another place of the server.
 fn check_name(repository: &str, revision: &str) -> Result<()> {
-    let plain = |part: &str| {
-        let letters = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        !part.is_empty() && !part.starts_with('.') && part.chars().all(letters)
-    };
     let parts: Vec<&str> = repository.split('/').collect();
-    if !(1..=2).contains(&parts.len()) || !parts.iter().all(|part| plain(part)) {
-        return refuse(format!("{repository} is not a model's name; write hf:owner/model"));
+    // The cache writes `--` for the slash; the hub has no names with it.
+    let sound = |part: &&str| is_plain(part) && !part.contains("--");
+    if !(1..=2).contains(&parts.len()) || !parts.iter().all(sound) {
+        return refuse(format!("{repository:?} is not a model's name; write hf:owner/model"));
     }
-    if !plain(revision) {
-        return refuse(format!("{revision} is not a revision"));
+    if !is_plain(revision) {
+        return refuse(format!("{revision:?} is not a revision"));
     }
     Ok(())
 }
 
-fn check_file(name: &str) -> Result<()> {
-    let mut parts = Path::new(name).components();
-    let plain = matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None));
-    if plain { Ok(()) } else { refuse(format!("the index names the file {name:?}, which is not beside it")) }
-}
-
-fn refuse<T>(message: String) -> Result<T> {
+pub(crate) fn refuse<T>(message: String) -> Result<T> {
     Err(Error::Hub(message))
 }
 

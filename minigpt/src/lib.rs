@@ -23,6 +23,8 @@ mod chat_settings;
 mod conversation;
 mod error;
 mod hub;
+mod hub_cache;
+mod hub_listing;
 pub mod limit;
 pub mod machine;
 mod model_folder;

@@ -154,6 +154,7 @@ fn fetch(name: &str) -> Result<PathBuf> {
                 bar.set(have);
             }
         }
+        DownloadEvent::Damaged { problem } => output::note(&format!("{file}: {problem}; fetching it again")),
         DownloadEvent::Retrying { problem } => output::note(&format!("{file}: {problem}; trying again")),
     })?;
     if let Some(bar) = progress {

@@ -266,6 +266,32 @@ fn an_endless_answer_is_not_stored() {
 }
 
 #[test]
+fn a_set_without_a_hash_may_grow_but_not_without_end() {
+    let dir = tempfile::tempdir().unwrap();
+    for (act, problem) in
+        [(Act::NoLength, "the server sent more than"), (Act::Serve, "would already be too many")]
+    {
+        let server = Server::start(text().repeat(9), vec![act]);
+        let error = fetch(&server, &set(false), dir.path()).0.unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+        assert!(names(dir.path()).is_empty());
+    }
+}
+
+#[test]
+fn a_continued_file_is_hashed_as_a_whole() {
+    // The part is of another file with the same version tag: only the hash can tell.
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(text(), vec![Act::Serve]);
+    fs::write(dir.path().join("test.txt.part"), vec![b'x'; 1000]).unwrap();
+    let note = format!("{{\"url\":\"{}/data/test.txt\",\"version\":\"\\\"one\\\"\"}}", server.endpoint);
+    fs::write(dir.path().join("test.txt.part.json"), note).unwrap();
+    assert!(matches!(fetch(&server, &set(true), dir.path()).0, Err(Error::WrongHash { .. })));
+    assert_eq!(server.ranges(), ["bytes=1000-"]);
+    assert!(names(dir.path()).is_empty());
+}
+
+#[test]
 fn a_missing_file_is_not_asked_for_twice() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(text(), vec![Act::Status("404 Not Found"); 3]);

@@ -72,6 +72,7 @@ fn show(event: DownloadEvent, set: &PublicSet, bar: &mut Option<Progress>) {
                 bar.set(have);
             }
         }
+        DownloadEvent::Damaged { problem } => output::note(&format!("{problem}; fetching it again")),
         DownloadEvent::Retrying { problem } => output::note(&format!("{problem}; trying again")),
     }
 }
