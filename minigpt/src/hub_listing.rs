@@ -26,7 +26,7 @@ const WEIGHTS: [&str; 4] = [
     "pytorch_model.bin.index.json",
 ];
 /// The longest of the files beside the weights.
-const LONGEST_TEXT: u64 = 256 << 20;
+const LONGEST_TEXT: u64 = 64 << 20;
 
 /// What the hub says about a revision of a model.
 #[derive(Deserialize)]
