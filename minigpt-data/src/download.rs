@@ -140,7 +140,7 @@ pub fn download_file(
     options: &DownloadOptions,
     on: &mut dyn FnMut(DownloadEvent),
 ) -> Result<Downloaded> {
-    if path.exists() && !options.force {
+    if !options.force && minigpt_files::is_there(path)? {
         return already_there(remote, path.to_owned());
     }
     let mut part = Part::find(path, &remote.url)?;

@@ -52,6 +52,19 @@ pub fn move_file(from: &Path, to: &Path) -> Result<()> {
     sync_folder(parent(to))
 }
 
+/// Whether something has this name, be it a link to nowhere. What the system does not want to say is an error, not a no: who
+/// takes it for one uses or overwrites another file than was meant.
+///
+/// # Errors
+/// The system does not say.
+pub fn is_there(path: &Path) -> Result<bool> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+        Err(e) => Err(Error::io("read", path, e)),
+    }
+}
+
 /// An empty file that no other process writes; `path` is for messages.
 fn open_locked(temporary: &Path, path: &Path) -> Result<File> {
     let failed = |e| Error::io("write", path, e);
@@ -134,5 +147,18 @@ mod tests {
         })
         .unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"first");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn what_can_not_be_looked_at_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        assert!(!is_there(&path).unwrap());
+        assert!(!is_there(&path.join("b")).unwrap());
+        std::os::unix::fs::symlink("a", &path).unwrap();
+        assert!(is_there(&path).unwrap(), "a link that leads to itself");
+        assert!(is_there(&path.join("b")).is_err());
+        assert!(is_there(&dir.path().join("a".repeat(300))).is_err(), "a name too long to be asked about");
     }
 }

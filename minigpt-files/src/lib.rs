@@ -29,7 +29,7 @@ mod read;
 mod read_at;
 
 pub use error::{Error, Result};
-pub use file::{move_file, replace_file, write_file};
+pub use file::{is_there, move_file, replace_file, write_file};
 pub use folder::{NewFolder, remove_folder};
 pub use lock::Lock;
 pub use map::Mapped;

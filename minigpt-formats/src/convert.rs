@@ -9,7 +9,7 @@ use crate::hugging_face::{self, SaveOptions};
 use crate::mapped_model::MappedModel;
 use crate::on_disk::{FileFormat, OnDisk};
 use crate::{gguf, nanogpt};
-use minigpt_files::{NewFolder, OutputFolder, move_file};
+use minigpt_files::{NewFolder, OutputFolder, is_there, move_file};
 use minigpt_kernels::ElementType;
 use minigpt_model::Activation;
 use minigpt_tokenizer::Tokenizer;
@@ -224,7 +224,7 @@ impl Staged {
         }
         let mut new = Vec::new();
         for (staged, target) in &self.files {
-            let is_new = !target.exists();
+            let is_new = !is_there(target)?;
             if let Err(error) = move_file(staged, target) {
                 // All or nothing, as far as nothing was replaced; the first error is the one that matters.
                 for path in new {
@@ -242,7 +242,7 @@ fn in_the_way(path: &Path, replace: bool) -> Result<()> {
     if path.is_dir() {
         return Err(Error::bad(path, "is a folder; name a file"));
     }
-    match path.exists() && !replace {
+    match !replace && is_there(path)? {
         true => Err(minigpt_files::Error::Exists { path: path.to_owned() }.into()),
         false => Ok(()),
     }

@@ -6,7 +6,7 @@ use crate::hugging_face::config_json;
 use crate::hugging_face::weight_files::WeightFiles;
 use crate::mapped_model::{ExtraKeys, Loaded, MappedModel};
 use crate::nanogpt;
-use minigpt_files::Mapped;
+use minigpt_files::{Mapped, is_there};
 use minigpt_model::{Config, Device};
 use minigpt_tokenizer::Tokenizer;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ enum Files {
 impl OnDisk {
     /// Finds and maps the files of a model.
     pub fn open(path: &Path) -> Result<Self> {
-        if !path.exists() {
+        if !is_there(path)? {
             return Err(Error::bad(path, "there is no such file or folder"));
         }
         let files = if path.is_dir() {
@@ -161,14 +161,16 @@ impl OnDisk {
             let tokenizer = gguf::tokenizer(bytes, &self.path)?;
             return Ok(tokenizer.map(|tokenizer| (tokenizer, "from the GGUF file".to_owned())));
         }
-        if self.path.is_dir() {
-            let held = ["tokenizer.json", "vocab.json"].iter().find(|name| self.path.join(name).exists());
-            let Some(name) = held else { return Ok(None) };
-            let tokenizer = Tokenizer::open(&self.path)?;
-            return Ok(Some((tokenizer, (*name).to_owned())));
+        if let Files::HuggingFace(..) = self.files {
+            for name in ["tokenizer.json", "vocab.json"] {
+                if is_there(&self.path.join(name))? {
+                    return Ok(Some((Tokenizer::open(&self.path)?, name.to_owned())));
+                }
+            }
+            return Ok(None);
         }
         let meta = self.path.with_file_name("meta.pkl");
-        if meta.exists() {
+        if is_there(&meta)? {
             return Ok(Some((nanogpt::read_meta(&meta)?, "meta.pkl".to_owned())));
         }
         let is_gpt2 = GPT2_TOKENS.contains(&config.vocab_size);

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::gguf;
 use crate::tensor_view::{Elements, TensorView};
 use crate::torch::TorchArchive;
-use minigpt_files::Mapped;
+use minigpt_files::{Mapped, is_there};
 use minigpt_kernels::ElementType;
 use minigpt_model::Config;
 use safetensors::tensor::TensorView as Entry;
@@ -34,7 +34,12 @@ pub struct WeightFiles {
 impl WeightFiles {
     /// Finds and maps the files.
     pub fn open(folder: &Path) -> Result<Self> {
-        let found = NAMES.iter().map(|name| folder.join(name)).find(|path| path.exists());
+        let mut found = None;
+        for path in NAMES.iter().map(|name| folder.join(name)) {
+            if found.is_none() && is_there(&path)? {
+                found = Some(path);
+            }
+        }
         let Some(path) = found else {
             return Err(Error::bad(folder, format!("holds no weights: none of {}", NAMES.join(", "))));
         };

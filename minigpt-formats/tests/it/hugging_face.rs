@@ -236,3 +236,23 @@ fn a_tensor_that_a_header_has_twice_is_refused() {
     let error = minigpt_formats::load(folder.path(), &Device::Cpu).unwrap_err().to_string();
     assert!(error.contains("has wte.weight twice"), "{error}");
 }
+
+/// What the system does not say is no no: a failing disk (here a link that leads to itself) must not make another file of
+/// the folder the one that was meant.
+#[test]
+#[cfg(unix)]
+fn a_file_that_can_not_be_looked_at_is_not_taken_for_one_that_is_not_there() {
+    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files/bin");
+    let place = tempfile::tempdir().unwrap();
+    for name in ["config.json", "pytorch_model.bin"] {
+        std::fs::copy(files.join(name), place.path().join(name)).unwrap();
+    }
+    load(place.path()).unwrap();
+    let link = |name| std::os::unix::fs::symlink(name, place.path().join(name)).unwrap();
+    link("tokenizer.json");
+    let model = minigpt_formats::OnDisk::open(place.path()).unwrap();
+    assert!(model.own_tokenizer().is_err(), "it has a tokenizer that can't be read");
+    link("model.safetensors");
+    let error = load(place.path()).unwrap_err();
+    assert!(error.contains("model.safetensors"), "{error}");
+}

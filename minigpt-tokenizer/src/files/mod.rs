@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
+use minigpt_files::is_there;
 use serde::de::DeserializeOwned;
 use std::path::Path;
 
@@ -40,9 +41,9 @@ pub(crate) fn open(path: &Path) -> Result<Tokenizer> {
 fn open_folder(folder: &Path) -> Result<Tokenizer> {
     let whole = folder.join("tokenizer.json");
     let vocab = folder.join("vocab.json");
-    if whole.exists() {
+    if is_there(&whole)? {
         tokenizer_json::open(&whole)
-    } else if vocab.exists() {
+    } else if is_there(&vocab)? {
         open(&vocab)
     } else {
         let what = "the folder holds neither tokenizer.json nor vocab.json with merges.txt";
