@@ -2,6 +2,7 @@
 //! files beyond 4 GB (zip64) are read and written.
 
 use super::Result;
+use super::after_failure::{FirstError, KeepsFirstError};
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Seek, Write};
 use zip::read::{ArchiveOffset, Config};
@@ -59,7 +60,8 @@ impl<'a> Archive<'a> {
 
 /// An archive that is being written.
 pub struct ArchiveWriter<W: Write + Seek> {
-    zip: ZipWriter<W>,
+    zip: ZipWriter<KeepsFirstError<W>>,
+    error: FirstError,
     /// Files of this size and more are written as zip64.
     large: u64,
 }
@@ -67,7 +69,8 @@ pub struct ArchiveWriter<W: Write + Seek> {
 impl<W: Write + Seek> ArchiveWriter<W> {
     /// Begins an archive.
     pub fn new(out: W) -> Self {
-        Self { zip: ZipWriter::new(out), large: ZIP64_BYTES_THR }
+        let (out, error) = KeepsFirstError::new(out);
+        Self { zip: ZipWriter::new(out), error, large: ZIP64_BYTES_THR }
     }
 
     /// Adds a file at a path inside the archive's folder.
@@ -77,12 +80,17 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             .with_alignment(ALIGNMENT)
             .large_file(data.len() as u64 >= self.large);
         self.zip.start_file(format!("{FOLDER}/{path}"), options)?;
-        self.zip.write_all(data)
+        self.zip.write_all(data)?;
+        match &*self.error.borrow() {
+            Some(error) => Err(io::Error::new(error.kind(), error.to_string())),
+            None => Ok(()),
+        }
     }
 
     /// Writes the directory.
     pub fn finish(self) -> io::Result<W> {
-        Ok(self.zip.finish()?)
+        let out = self.zip.finish()?.into_inner();
+        self.error.take().map_or(Ok(out), Err)
     }
 }
 
@@ -116,6 +124,46 @@ mod tests {
             assert_eq!(data, [7; 100]);
             assert_eq!((data.as_ptr() as usize - bytes.as_ptr() as usize) % usize::from(ALIGNMENT), 0);
         }
+    }
+
+    /// A disk on which one write fails.
+    struct Failing {
+        disk: Cursor<Vec<u8>>,
+        writes_left: usize,
+    }
+
+    impl Write for Failing {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.writes_left = self.writes_left.wrapping_sub(1);
+            if self.writes_left == 0 {
+                Err(io::ErrorKind::StorageFull.into())
+            } else {
+                self.disk.write(bytes)
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Seek for Failing {
+        fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
+            self.disk.seek(position)
+        }
+    }
+
+    /// Regression: what was dropped after a write had failed panicked (found by scripts/attack).
+    #[test]
+    fn a_write_that_fails_is_an_error() {
+        let attempt = |writes_left| {
+            let mut archive = ArchiveWriter::new(Failing { disk: Cursor::default(), writes_left });
+            archive.add("data.pkl", b"a pickle")?;
+            archive.add("data/0", &[7; 100])?;
+            archive.finish().map(|out| out.writes_left != 0)
+        };
+        let failures = (1..).take_while(|n| attempt(*n).is_err()).count();
+        assert!(failures > 10, "{failures}");
     }
 
     /// A file in which zeros take no room.

@@ -5,6 +5,7 @@
 //! `archive` finds the files inside a `.pt`, `checkpoint` makes sense of what PyTorch puts there, and `pickle_writer` is
 //! the other direction.
 
+mod after_failure;
 mod archive;
 mod checkpoint;
 mod pickle_reader;
