@@ -16,7 +16,8 @@ pub fn limit(random: &mut Random, fixtures: &Fixtures, place: &Path) -> Outcome 
     ];
     let command = *random.pick(&commands);
     let setup = match random.below(4) {
-        0 => format!("ulimit -f {}", random.below(40)),
+        // Not 0, which leaves no room for words: what it says goes to a file too.
+        0 => format!("ulimit -f {}", 1 + random.below(40)),
         1 => format!("ulimit -v {}", 60_000 + random.below(400_000)),
         2 => format!("ulimit -n {}", 3 + random.below(20)),
         _ => format!("ulimit -u {}", 1 + random.below(20)),
