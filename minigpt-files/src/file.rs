@@ -22,6 +22,7 @@ pub fn replace_file<E: From<Error>>(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
 ) -> Result<(), E> {
+    check_replaceable(path)?;
     // The name is always the same, so that what a killed process left is overwritten by the next one.
     let temporary = beside(path, "tmp");
     let file = open_locked(&temporary, path)?;
@@ -46,10 +47,21 @@ pub fn replace_file<E: From<Error>>(
 /// # Errors
 /// The system refuses.
 pub fn move_file(from: &Path, to: &Path) -> Result<()> {
+    check_replaceable(to)?;
     let failed = |e| Error::io("write", to, e);
     File::options().read(true).write(true).open(from).and_then(|file| file.sync_all()).map_err(failed)?;
     fs::rename(from, to).map_err(failed)?;
     sync_folder(parent(to))
+}
+
+/// A rename would put a file in the place of a device or a pipe: root asking for `/dev/null` would take it from everybody.
+fn check_replaceable(path: &Path) -> Result<()> {
+    match fs::symlink_metadata(path).map(|about| about.file_type()) {
+        Ok(kind) if !kind.is_file() && !kind.is_symlink() && !kind.is_dir() => {
+            Err(Error::NotAFile { path: path.to_owned() })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether something has this name, be it a link to nowhere. What the system does not want to say is an error, not a no: who
@@ -160,5 +172,20 @@ mod tests {
         assert!(is_there(&path).unwrap(), "a link that leads to itself");
         assert!(is_there(&path.join("b")).is_err());
         assert!(is_there(&dir.path().join("a".repeat(300))).is_err(), "a name too long to be asked about");
+    }
+
+    /// Regression: a chart for `/dev/null`, drawn by root, replaced the device (found by scripts/attack). A socket stands for it.
+    #[test]
+    #[cfg(unix)]
+    fn what_is_no_file_is_not_replaced_by_one() {
+        use std::os::unix::fs::FileTypeExt;
+        let dir = tempfile::tempdir().unwrap();
+        let (socket, file) = (dir.path().join("socket"), dir.path().join("file"));
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        fs::write(&file, "x").unwrap();
+        assert!(matches!(write_file(&socket, b"x"), Err(Error::NotAFile { .. })));
+        assert!(matches!(move_file(&file, &socket), Err(Error::NotAFile { .. })));
+        assert!(fs::symlink_metadata(&socket).unwrap().file_type().is_socket());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 }
