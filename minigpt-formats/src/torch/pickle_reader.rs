@@ -8,6 +8,7 @@ use std::rc::Rc;
 const MOST_VALUES: usize = 20_000_000;
 /// How deep values may lie inside each other.
 const DEEPEST: usize = 200;
+const TOO_DEEP: &str = "values that lie too deep inside each other";
 
 /// What a pickle describes.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,7 +78,8 @@ pub fn read(bytes: &[u8]) -> Result<Value> {
 #[derive(Debug, Clone)]
 enum Item {
     Mark,
-    Value(Value),
+    /// A value, and how many others lie inside each other in it.
+    Value(Value, usize),
     List(Open<Item>),
     Dict(Open<(Item, Item)>),
 }
@@ -103,7 +105,7 @@ impl Drop for Machine<'_> {
             match container {
                 Item::List(items) => items.borrow_mut().clear(),
                 Item::Dict(pairs) => pairs.borrow_mut().clear(),
-                Item::Mark | Item::Value(_) => {}
+                Item::Mark | Item::Value(..) => {}
             }
         }
     }
@@ -115,8 +117,7 @@ impl Machine<'_> {
             let at = self.at;
             let code = self.take(1)?[0];
             if code == b'.' {
-                let top = self.pop()?;
-                return self.finished(&top, 0);
+                return Ok(self.pop_value()?.0);
             }
             self.step(code).map_err(|e| format!("{e} (at byte {at})"))?;
         }
@@ -205,7 +206,7 @@ impl Machine<'_> {
                 self.push(Value::Name(format!("{module}.{name}").into()))?;
             }
             0x93 => {
-                let (name, module) = (self.pop_value()?, self.pop_value()?);
+                let ((name, _), (module, _)) = (self.pop_value()?, self.pop_value()?);
                 let (Some(name), Some(module)) = (name.as_str(), module.as_str()) else {
                     return Err("a name that is not text".into());
                 };
@@ -218,8 +219,8 @@ impl Machine<'_> {
                 self.pop()?;
             }
             b'Q' => {
-                let id = self.pop_value()?;
-                self.push(Value::Outside(Rc::new(id)))?;
+                let (id, height) = self.pop_value()?;
+                self.push_around(Value::Outside(Rc::new(id)), height)?;
             }
             b'0' => drop(self.pop()?),
             other => return Err(format!("instruction 0x{other:02x} is not one that data needs")),
@@ -282,7 +283,14 @@ impl Machine<'_> {
     }
 
     fn push(&mut self, value: Value) -> Result<()> {
-        self.container(Item::Value(value))
+        self.container(Item::Value(value, 0))
+    }
+
+    /// Pushes a value that holds others, of which the highest has this height. A tower of them would be freed by as many
+    /// calls inside one another.
+    fn push_around(&mut self, value: Value, height: usize) -> Result<()> {
+        let item = Item::Value(value, height + 1);
+        if height >= DEEPEST { Err(TOO_DEEP.into()) } else { self.container(item) }
     }
 
     fn container(&mut self, item: Item) -> Result<()> {
@@ -299,7 +307,7 @@ impl Machine<'_> {
         }
     }
 
-    fn pop_value(&mut self) -> Result<Value> {
+    fn pop_value(&mut self) -> Result<(Value, usize)> {
         let item = self.pop()?;
         self.finished(&item, 0)
     }
@@ -328,16 +336,17 @@ impl Machine<'_> {
 
     fn tuple(&mut self, items: &[Item]) -> Result<()> {
         let items = items.iter().map(|item| self.finished(item, 0)).collect::<Result<Vec<_>>>()?;
-        self.push(Value::List(items.into()))
+        let (list, height) = list(items);
+        self.push_around(list, height)
     }
 
     /// A call is kept, not made; but for an empty dictionary that remembers its order, which is a dictionary.
     fn call(&mut self) -> Result<()> {
-        let (arguments, what) = (self.pop_value()?, self.pop_value()?);
+        let ((arguments, below), (what, beside)) = (self.pop_value()?, self.pop_value()?);
         if matches!(&what, Value::Name(name) if &**name == "collections.OrderedDict") {
             return self.container(Item::Dict(Rc::default()));
         }
-        self.push(Value::Call(Rc::new((what, arguments))))
+        self.push_around(Value::Call(Rc::new((what, arguments))), below.max(beside))
     }
 
     fn keep(&mut self, slot: usize) -> Result<()> {
@@ -358,32 +367,44 @@ impl Machine<'_> {
         self.container(item)
     }
 
-    /// The value of an item, with all that lies inside. Counted, because a pickle can put one list into another many
-    /// times, and deep, because it can put it into itself.
-    fn finished(&mut self, item: &Item, depth: usize) -> Result<Value> {
+    /// The value of an item, with all that lies inside, and its height. Counted, because a pickle can put one list into
+    /// another many times, and deep, because it can put it into itself.
+    fn finished(&mut self, item: &Item, depth: usize) -> Result<(Value, usize)> {
         if depth > DEEPEST {
-            return Err("values that lie too deep inside each other".into());
+            return Err(TOO_DEEP.into());
         }
-        Ok(match item {
-            Item::Mark => return Err("a value is missing".into()),
-            Item::Value(value) => value.clone(),
-            Item::List(list) => {
-                let items = list.borrow().clone();
+        match item {
+            Item::Mark => Err("a value is missing".into()),
+            Item::Value(_, height) if depth + height > DEEPEST => Err(TOO_DEEP.into()),
+            Item::Value(value, height) => Ok((value.clone(), *height)),
+            Item::List(open) => {
+                let items = open.borrow().clone();
                 self.count(items.len())?;
                 let items = items.iter().map(|item| self.finished(item, depth + 1));
-                Value::List(items.collect::<Result<Vec<_>>>()?.into())
+                let (list, height) = list(items.collect::<Result<_>>()?);
+                Ok((list, height + 1))
             }
             Item::Dict(dict) => {
                 let items = dict.borrow().clone();
                 self.count(items.len())?;
                 let mut pairs = Vec::with_capacity(items.len());
+                let mut highest = 0;
                 for (key, value) in &items {
-                    pairs.push((self.finished(key, depth + 1)?, self.finished(value, depth + 1)?));
+                    let (key, below) = self.finished(key, depth + 1)?;
+                    let (value, beside) = self.finished(value, depth + 1)?;
+                    highest = highest.max(below).max(beside);
+                    pairs.push((key, value));
                 }
-                Value::Dict(pairs.into())
+                Ok((Value::Dict(pairs.into()), highest + 1))
             }
-        })
+        }
     }
+}
+
+/// A list, and the height of its highest item.
+fn list(items: Vec<(Value, usize)>) -> (Value, usize) {
+    let highest = items.iter().map(|(_, height)| *height).max().unwrap_or(0);
+    (Value::List(items.into_iter().map(|(item, _)| item).collect()), highest)
 }
 
 #[cfg(test)]
@@ -439,5 +460,13 @@ mod tests {
         }
         bomb.push(b'.');
         assert!(refused(&bomb).contains("too many values"));
+        // A tuple in a tuple in a tuple, a call of a call: 300 KB that would take the stack when they are freed.
+        let tower = |start: &[u8], link: &[u8]| [start, &link.repeat(300_000 / link.len()), b"."].concat();
+        assert!(refused(&tower(b")", b"\x85")).contains("too deep"));
+        assert!(refused(&tower(b"N", b"Q")).contains("too deep"));
+        assert!(refused(&tower(b"N", b")R")).contains("too deep"));
+        // A list in a tuple in a list.
+        assert!(refused(&tower(b"]", b"q\x00]h\x00\x85a")).contains("too deep"));
+        assert!(read(&[&b")"[..], &[0x85; 200], b"."].concat()).is_ok());
     }
 }
