@@ -7,6 +7,7 @@ use crate::files;
 use crate::gpt2;
 use crate::special::{Part, Specials};
 use crate::stream::{StreamDecoder, StreamEncoder};
+use std::borrow::Cow;
 use std::path::Path;
 
 /// Text to ids and back.
@@ -44,19 +45,36 @@ impl Tokenizer {
 
     /// The ids of a text in which the names of special tokens mean those tokens.
     pub fn encode_with_special(&self, text: &str) -> Result<Vec<u32>> {
+        self.encode_parts(text, None)
+    }
+
+    /// The same for a text in which a guard, a character that stands for nothing, makes the name that it lies in ordinary
+    /// text. Whoever puts guards into what others wrote can join it with names that are meant.
+    pub fn encode_with_guard(&self, text: &str, guard: char) -> Result<Vec<u32>> {
+        self.encode_parts(text, Some(guard))
+    }
+
+    fn encode_parts(&self, text: &str, guard: Option<char>) -> Result<Vec<u32>> {
         let mut ids = Vec::new();
         let mut state = BpeState::default();
-        let mut before = 0;
+        let (mut bytes, mut chars) = (0, 0);
         for part in self.specials().split(text) {
             match part {
                 Part::Special(id) => {
                     ids.push(id);
-                    before += self.token_bytes(id).map_or(0, <[u8]>::len);
+                    let name = self.token_bytes(id).unwrap_or_default();
+                    bytes += name.len();
+                    chars += String::from_utf8_lossy(name).chars().count();
                 }
                 Part::Text(part) => {
-                    self.encode_into(part, &mut state, &mut ids)
-                        .map_err(|error| error.moved(before, text[..before].chars().count()))?;
-                    before += part.len();
+                    let part = match guard {
+                        Some(guard) => Cow::from(part.replace(guard, "")),
+                        None => Cow::from(part),
+                    };
+                    self.encode_into(&part, &mut state, &mut ids)
+                        .map_err(|error| error.moved(bytes, chars))?;
+                    bytes += part.len();
+                    chars += part.chars().count();
                 }
             }
         }
@@ -102,6 +120,11 @@ impl Tokenizer {
     /// The id of a special token such as `<pad>`, `<sep>` or `<|endoftext|>`.
     pub fn special_id(&self, token: &str) -> Option<u32> {
         self.specials().id(token)
+    }
+
+    /// The names of the special tokens.
+    pub fn special_names(&self) -> impl Iterator<Item = &str> {
+        self.specials().iter().map(|(name, _)| name)
     }
 
     /// Decodes ids as they come.

@@ -1,12 +1,11 @@
 //! Talking with a model in the format that it knows: questions and separators, a chat template, or plain text.
 
-use crate::ModelFolder;
 use crate::error::{Error, Result};
+use crate::{ModelFolder, guarded, template};
 use minigpt_data::{QaEncoder, Role, Turn};
 use minigpt_formats::{ChatTemplate, OnDisk};
 use minigpt_tokenizer::SEP;
-use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, context};
+use minijinja::context;
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -105,7 +104,7 @@ impl Conversation {
         let tokenizer = model.need_tokenizer()?;
         match &self.format {
             Format::Qa => Ok(QaEncoder::new(tokenizer)?.prompt(turns)?),
-            Format::Template(template) => model.encode(&render(&template.source, &template.tokens, turns)?),
+            Format::Template(template) => guarded::encode(tokenizer, template, turns),
             Format::Plain => {
                 let text: Vec<&str> = turns.iter().map(|turn| turn.text.as_str()).collect();
                 Ok(tokenizer.encode(&text.join("\n"))?)
@@ -138,24 +137,12 @@ fn role(role: Role) -> &'static str {
 }
 
 /// Turns as a chat template writes them, up to where the model is to speak.
-fn render(source: &str, tokens: &[(String, String)], turns: &[Turn]) -> Result<String> {
-    let mut environment = Environment::new();
-    // A template comes with a model from anywhere: it may compute, but not without end.
-    environment.set_fuel(Some(1_000_000));
-    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-    let is_wrong = |source| Error::Template { doing: "is wrong", source };
-    environment.set_syntax(syntax.map_err(is_wrong)?);
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-    environment.add_function("raise_exception", |message: String| -> Result<String, minijinja::Error> {
-        Err(minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, message))
-    });
-    environment.add_template("chat", source).map_err(is_wrong)?;
+pub(crate) fn render(template: &ChatTemplate, turns: &[Turn]) -> Result<String> {
     let message = |turn: &Turn| context! { role => role(turn.role), content => turn.text.clone() };
     let messages: Vec<_> = turns.iter().map(message).collect();
-    let tokens = minijinja::Value::from(tokens.iter().cloned().collect::<BTreeMap<_, _>>());
+    let tokens = minijinja::Value::from(template.tokens.iter().cloned().collect::<BTreeMap<_, _>>());
     let values = context! { messages, add_generation_prompt => true, ..tokens };
-    let template = environment.get_template("chat").map_err(is_wrong)?;
-    template.render(values).map_err(|source| Error::Template { doing: "failed", source })
+    template::render(&template.source, &values)
 }
 
 #[cfg(test)]
@@ -216,10 +203,11 @@ mod tests {
         let turns = [Turn { role: Role::User, text: "Hi".into() }];
         let tokens = [("eos_token".to_owned(), "!".to_owned())];
         let want = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n!";
-        assert_eq!(render(source, &tokens, &turns).unwrap(), want);
-        assert!(render("{% for %}", &[], &turns).is_err());
-        assert!(render("{{ raise_exception('no system turn') }}", &[], &turns).is_err());
-        let endless = "{% for i in range(100000) %}{% for j in range(100000) %}x{% endfor %}{% endfor %}";
-        assert!(render(endless, &[], &turns).is_err(), "a hostile template ends");
+        let render = |source: &str, tokens: &[(String, String)]| {
+            render(&ChatTemplate { source: source.to_owned(), tokens: tokens.to_vec() }, &turns)
+        };
+        assert_eq!(render(source, &tokens).unwrap(), want);
+        assert!(render("{% for %}", &[]).is_err());
+        assert!(render("{{ raise_exception('no system turn') }}", &[]).is_err());
     }
 }

@@ -22,6 +22,7 @@
 mod chat_settings;
 mod conversation;
 mod error;
+mod guarded;
 mod hub;
 mod hub_cache;
 mod hub_listing;
@@ -32,6 +33,7 @@ mod questions;
 mod run;
 mod run_config;
 pub mod settings;
+mod template;
 
 pub use minigpt_charts as charts;
 pub use minigpt_data as data;
