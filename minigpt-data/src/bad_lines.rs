@@ -34,6 +34,14 @@ impl BadLines {
         }
     }
 
+    /// Adds those of another file.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.total += other.total;
+        self.blank += other.blank;
+        self.first.extend(other.first);
+        self.first.truncate(KEPT);
+    }
+
     /// The error of a file in which nothing could be used.
     pub(crate) fn into_error(self, name: &str) -> Error {
         let first = self.first.first().map(|bad| format!("; line {}: {}", bad.line, bad.reason));

@@ -1,31 +1,27 @@
-//! Any data by its path, as training takes it: opened, tokenised, and split in two.
+//! Any data by its path, as training takes it: opened, tokenised, and in two parts.
 //!
-//! | path | read as |
-//! |---|---|
-//! | `builtin` | the built-in questions and answers; those held out are for validation |
-//! | a folder with `train.bin` | prepared tokens, memory-mapped |
-//! | a file ending in `.jsonl`, `.ndjson` or `.json` | question/answer lines |
-//! | any other file or folder, `-` | plain text, tokenised in memory |
-//!
-//! Text is split as `prepare` splits it; lines as `split` with the same seed and ratio does.
+//! What a path may be is told in `source.rs`. Text is split as `prepare` splits it, examples as `split` with the same seed and
+//! ratio does; a folder with two parts, and a validation file of its own, are taken as they are.
 
 use crate::bad_lines::BadLines;
 use crate::builtin;
 use crate::error::{Error, Result};
-use crate::jsonl::JsonlFile;
 use crate::loader::Dataset;
 use crate::prepared::Prepared;
 use crate::qa_dataset::{LossOn, Padding, QaDataset, QaOptions};
-use crate::qa_encoder::QaEncoder;
+use crate::random::{Purpose, below, generator};
 use crate::record::Record;
-use crate::split::{Selection, count_lines};
-use crate::text_parts::{TextParts, count_text, train_characters};
+use crate::record_file::{ReadOptions, RecordFile};
+use crate::source::Source;
+use crate::split::split_order;
+use crate::text_parts::{Counted, TextParts, count_text, train_characters};
 use crate::text_source::TextSource;
 use crate::tokenizer_choice::TokenizerChoice;
 use crate::tokens::Tokens;
+use crate::unknown::Unknown;
 use minigpt_tokenizer::Tokenizer;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What data is read as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,16 +31,6 @@ pub enum CorpusKind {
     Text,
     /// Question/answer lines.
     Qa,
-}
-
-impl CorpusKind {
-    /// What a path looks like.
-    pub fn of(path: &Path) -> Self {
-        let lines = |ending: &std::ffi::OsStr| {
-            ["jsonl", "ndjson", "json"].iter().any(|name| ending.eq_ignore_ascii_case(name))
-        };
-        if !path.is_dir() && path.extension().is_some_and(lines) { CorpusKind::Qa } else { CorpusKind::Text }
-    }
 }
 
 /// How to open data.
@@ -58,17 +44,50 @@ pub struct CorpusOptions {
     pub val_fraction: f64,
     /// Decides which lines are for validation.
     pub seed: u64,
+    /// Data to judge by; a part of the other when absent.
+    pub val_path: Option<PathBuf>,
+    /// How to read it.
+    pub read: ReadOptions,
     /// Only so much of it: characters of text, tokens of a prepared folder (of each part), good lines.
     pub limit: Option<u64>,
     /// How question/answer examples are made.
     pub qa: QaOptions,
+    /// What random rows are like.
+    pub random: RandomRows,
+}
+
+/// Rows of random ids, as the textbook model learns them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RandomRows {
+    /// How many rows, where no limit says so.
+    pub rows: u64,
+    /// Ids of a row.
+    pub length: usize,
+    /// Ids are below this.
+    pub vocab_size: usize,
+}
+
+impl Default for RandomRows {
+    fn default() -> Self {
+        Self { rows: 1000, length: 20, vocab_size: 1000 }
+    }
 }
 
 impl Default for CorpusOptions {
     /// Characters, a tenth for validation, and questions of up to 128 tokens.
     fn default() -> Self {
         let qa = QaOptions { max_length: 128, loss_on: LossOn::All, padding: Padding::Longest };
-        Self { kind: None, tokenizer: None, val_fraction: 0.1, seed: 1337, limit: None, qa }
+        Self {
+            kind: None,
+            tokenizer: None,
+            val_fraction: 0.1,
+            seed: 1337,
+            val_path: None,
+            read: ReadOptions::default(),
+            limit: None,
+            random: RandomRows::default(),
+            qa,
+        }
     }
 }
 
@@ -79,6 +98,10 @@ pub struct Corpus {
     pub tokenizer: Option<Tokenizer>,
     /// The two parts.
     pub parts: CorpusParts,
+    /// What it was read as, in words.
+    pub read_as: String,
+    /// What of its text the tokenizer has no token for.
+    pub unknown: Unknown,
 }
 
 /// The training and the validation part.
@@ -103,6 +126,11 @@ pub enum CorpusParts {
 }
 
 impl Corpus {
+    /// Data that is there already.
+    pub fn of(tokenizer: Option<Tokenizer>, parts: CorpusParts) -> Self {
+        Self { tokenizer, parts, read_as: String::new(), unknown: Unknown::default() }
+    }
+
     /// How many tokens there are, where the data says.
     pub fn vocab_size(&self) -> Option<usize> {
         self.tokenizer.as_ref().map(Tokenizer::vocab_size)
@@ -113,24 +141,54 @@ impl Corpus {
     /// # Errors
     /// Whatever is wrong with the data.
     pub fn open(path: &Path, options: &CorpusOptions) -> Result<Self> {
-        if path == Path::new(builtin::NAME) {
-            return match options.kind {
-                Some(CorpusKind::Text) => {
-                    Err(Error::BadOption("the built-in set is questions and answers, not text".into()))
-                }
-                _ => built_in(options),
-            };
-        }
-        let kind = options.kind.unwrap_or_else(|| CorpusKind::of(path));
-        match kind {
-            CorpusKind::Text if Prepared::is_at(path) => prepared(path, options),
-            CorpusKind::Text => text(path, options),
-            CorpusKind::Qa => lines(path, options),
-        }
+        let source = Source::open(path, options.kind, &options.read)?;
+        let read_as = source.describe()?;
+        let val = match &options.val_path {
+            Some(val) => Some(Source::open(val, Some(source.kind()), &options.read)?),
+            None => None,
+        };
+        let opened = match (source, val) {
+            (Source::Parts { train, val: None }, val) => parts(*train, val, options)?,
+            (Source::Parts { train, val: Some(_) }, Some(val)) => parts(*train, Some(val), options)?,
+            (Source::Parts { train, val: Some(val) }, None) => parts(*train, Some(*val), options)?,
+            (source, val) => parts(source, val, options)?,
+        };
+        let Opened { tokenizer, parts, unknown } = opened;
+        Ok(Self { tokenizer, parts, read_as, unknown })
     }
 }
 
-fn built_in(options: &CorpusOptions) -> Result<Corpus> {
+/// Data that was tokenised.
+struct Opened {
+    tokenizer: Option<Tokenizer>,
+    parts: CorpusParts,
+    unknown: Unknown,
+}
+
+impl Opened {
+    fn new(tokenizer: Option<Tokenizer>, parts: CorpusParts) -> Self {
+        Self { tokenizer, parts, unknown: Unknown::default() }
+    }
+}
+
+/// The parts of data that has a validation part of its own, or none yet.
+fn parts(train: Source, val: Option<Source>, options: &CorpusOptions) -> Result<Opened> {
+    match (train, val) {
+        (Source::BuiltIn, None) => built_in(options),
+        (Source::Random, None) => Ok(Opened::new(None, random(options)?)),
+        (Source::Tokens(folder), None) => prepared(&folder, options),
+        (Source::Text(train), None) => text(&train, None, options),
+        (Source::Text(train), Some(Source::Text(val))) => text(&train, Some(&val), options),
+        (Source::Records(train), None) => lines(&train, None, options),
+        (Source::Records(train), Some(Source::Records(val))) => lines(&train, Some(&val), options),
+        _ => Err(Error::BadOption(
+            "the training and the validation data must both be text, or both questions and answers"
+                .to_owned(),
+        )),
+    }
+}
+
+fn built_in(options: &CorpusOptions) -> Result<Opened> {
     let records = |pairs: Vec<builtin::Pair>| pairs.into_iter().map(Record::from).collect::<Vec<_>>();
     let (train, val) = (records(builtin::train()), records(builtin::held_out()));
     let choice = options.tokenizer.as_ref().unwrap_or(&TokenizerChoice::Char);
@@ -139,10 +197,20 @@ fn built_in(options: &CorpusOptions) -> Result<Corpus> {
         |records: &[Record]| QaDataset::from_records(records, &tokenizer, options.qa, options.limit);
     let parts =
         CorpusParts::Qa { train: dataset(&train)?, val: Some(dataset(&val)?), bad: BadLines::default() };
-    Ok(Corpus { tokenizer: Some(tokenizer), parts })
+    Ok(Opened::new(Some(tokenizer), parts))
 }
 
-fn prepared(folder: &Path, options: &CorpusOptions) -> Result<Corpus> {
+/// Rows that mean nothing: what a model can learn of them is to know them by heart.
+fn random(options: &CorpusOptions) -> Result<CorpusParts> {
+    let RandomRows { rows, length, vocab_size } = options.random;
+    let mut rng = generator(options.seed, Purpose::Rows, 0, 0);
+    let mut row = || (0..length).map(|_| below(&mut rng, vocab_size.max(1) as u64) as u32).collect();
+    let rows = (0..options.limit.unwrap_or(rows)).map(|_| row()).collect();
+    let train = QaDataset::from_rows(rows, QaOptions { max_length: length, ..options.qa })?;
+    Ok(CorpusParts::Qa { train, val: None, bad: BadLines::default() })
+}
+
+fn prepared(folder: &Path, options: &CorpusOptions) -> Result<Opened> {
     let Prepared { train, val, tokenizer: own, .. } = Prepared::open(folder)?;
     let given = match &options.tokenizer {
         // There is no text here whose characters could be collected: it means the folder's own.
@@ -156,42 +224,52 @@ fn prepared(folder: &Path, options: &CorpusOptions) -> Result<Corpus> {
         return Err(Error::BadTokens { path: folder.to_owned(), problem });
     }
     let parts = CorpusParts::Text { train: train.limited(options.limit), val: val.limited(options.limit) };
-    Ok(Corpus { tokenizer: own.or(given), parts })
+    Ok(Opened::new(own.or(given), parts))
 }
 
-fn text(path: &Path, options: &CorpusOptions) -> Result<Corpus> {
+fn text(source: &TextSource, val: Option<&TextSource>, options: &CorpusOptions) -> Result<Opened> {
     let choice = options.tokenizer.as_ref().unwrap_or(&TokenizerChoice::Char);
-    let source = TextSource::open(path)?;
-    let (summary, tokenizer) = count_text(&source, choice, options.limit, &mut |_| {})?;
-    let train = train_characters(&source, &summary, options.val_fraction)?;
+    let Counted { summary, tokenizer, unknown } = count_text(source, choice, options.limit, &mut |_| {})?;
+    let val_fraction = if val.is_some() { 0.0 } else { options.val_fraction };
+    let train = train_characters(source, &summary, val_fraction)?;
     let mut parts = TextParts::new(&tokenizer, train, Vec::new(), Vec::new());
     source.read(options.limit, &mut |piece| parts.push(piece))?;
-    let (train, val) = parts.finish()?;
-    let parts = CorpusParts::Text { train: train.into(), val: val.into() };
-    Ok(Corpus { tokenizer: Some(tokenizer), parts })
+    let (train, mut rest) = parts.finish()?;
+    if let Some(val) = val {
+        let mut parts = TextParts::new(&tokenizer, u64::MAX, Vec::new(), Vec::new());
+        val.read(options.limit, &mut |piece| parts.push(piece))?;
+        rest = parts.finish()?.0;
+    }
+    let parts = CorpusParts::Text { train: train.into(), val: rest.into() };
+    Ok(Opened { tokenizer: Some(tokenizer), parts, unknown })
 }
 
-fn lines(path: &Path, options: &CorpusOptions) -> Result<Corpus> {
-    let file = JsonlFile::open(path)?;
+fn lines(file: &RecordFile, val: Option<&RecordFile>, options: &CorpusOptions) -> Result<Opened> {
     let choice = options.tokenizer.as_ref().unwrap_or(&TokenizerChoice::Char);
-    let tokenizer = choice.for_lines(&file, options.limit)?;
-    let encoder = QaEncoder::new(&tokenizer)?;
-    let mut train = QaDataset::new(&tokenizer, options.qa)?;
-    let mut val = QaDataset::new(&tokenizer, options.qa)?;
-    let count = count_lines(file.input())?;
-    let mut selection = Selection::new(count, 1.0 - options.val_fraction, options.seed)?;
-    let mut chosen = (0, false);
-    let summary = file.read(options.limit, &mut |line, record| {
-        // Every line is chosen for, good or not, as `split` does.
-        while chosen.0 < line {
-            chosen = (chosen.0 + 1, selection.choose());
+    let tokenizer = choice.for_lines(file, options.limit)?;
+    let mut unknown = Unknown::default();
+    let (set, mut bad) = QaDataset::from_lines(file, &tokenizer, options.qa, options.limit)?;
+    if matches!(choice, TokenizerChoice::Ready(_) | TokenizerChoice::File(_)) {
+        file.read(options.limit, &mut |_, record| {
+            record.turns.iter().for_each(|turn| unknown.add(&tokenizer, &turn.text));
+            Ok(())
+        })?;
+    }
+    let (train, val) = match val {
+        Some(val) => {
+            let (val, val_bad) = QaDataset::from_lines(val, &tokenizer, options.qa, options.limit)?;
+            bad.append(val_bad);
+            (set, Some(val))
         }
-        let part = if chosen.1 { &mut train } else { &mut val };
-        part.push(&encoder, &record).map_err(|e| Error::in_line(file.name(), line, e))
-    })?;
+        None => {
+            let records = set.records();
+            let (order, cut) = split_order(records, 1.0 - options.val_fraction, options.seed)?;
+            (set.select(&order[..cut]), Some(set.select(&order[cut..])))
+        }
+    };
     train.check(&format!("the training part of {}", file.name()))?;
-    let val = (val.examples() > 0).then_some(val);
-    Ok(Corpus { parts: CorpusParts::Qa { train, val, bad: summary.bad }, tokenizer: Some(tokenizer) })
+    let val = val.filter(|val| val.examples() > 0);
+    Ok(Opened { tokenizer: Some(tokenizer), parts: CorpusParts::Qa { train, val, bad }, unknown })
 }
 
 #[cfg(test)]
@@ -210,8 +288,8 @@ mod tests {
             tokenizer: None,
             val_fraction: 0.2,
             seed: 7,
-            limit: None,
             qa: QaOptions { max_length: 16, loss_on: LossOn::All, padding: Padding::Longest },
+            ..CorpusOptions::default()
         }
     }
 
@@ -233,8 +311,13 @@ mod tests {
         let path = file(&dir, "text.txt", &"to be or not to be 是\n".repeat(9));
         for tokenizer in [TokenizerChoice::Char, TokenizerChoice::Gpt2] {
             let out = dir.path().join("prepared");
-            let how =
-                PrepareOptions { tokenizer: tokenizer.clone(), val_fraction: 0.2, limit: None, force: true };
+            let how = PrepareOptions {
+                tokenizer: tokenizer.clone(),
+                val_fraction: 0.2,
+                read: ReadOptions::default(),
+                limit: None,
+                force: true,
+            };
             prepare(&path, &out, &how, &mut |_, _, _| {}).unwrap();
             let options = CorpusOptions { tokenizer: Some(tokenizer), ..options() };
             let [straight, prepared] = [&path, &out].map(|path| Corpus::open(path, &options).unwrap());
@@ -285,8 +368,16 @@ mod tests {
             .collect();
         let path = file(&dir, "qa.jsonl", &text);
         let out = dir.path().join("out");
-        let how = SplitOptions { ratio: 0.8, seed: 7, limit: None, force: false };
-        split(&path, &out, &how, &mut |_, _| {}).unwrap();
+        let how = SplitOptions {
+            kind: None,
+            ratio: 0.8,
+            seed: 7,
+            limit: None,
+            out: Some(out.clone()),
+            force: false,
+            read: ReadOptions::default(),
+        };
+        split(&path, &how, &mut |_, _| {}).unwrap();
         let corpus = Corpus::open(&path, &options()).unwrap();
         let CorpusParts::Qa { train, val, bad } = corpus.parts else { panic!("these are lines") };
         assert_eq!((bad.total, bad.blank), (8, 7));
@@ -294,7 +385,7 @@ mod tests {
         let all =
             |set: &QaDataset| -> Batch { set.collate(&(0..set.examples()).collect::<Vec<u64>>()).unwrap() };
         for (part, name) in [(train, "train.jsonl"), (val.unwrap(), "val.jsonl")] {
-            let file = JsonlFile::open(&out.join(name)).unwrap();
+            let file = RecordFile::open(&out.join(name), &ReadOptions::default()).unwrap();
             let apart = QaDataset::from_lines(&file, &tokenizer, options().qa, None).unwrap().0;
             assert_eq!(all(&part), all(&apart));
         }

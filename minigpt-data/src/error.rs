@@ -46,6 +46,42 @@ pub enum Error {
         limit: u64,
     },
 
+    /// Bytes that are not text in the encoding that it is read in.
+    #[error("{name}: not {encoding} text: byte {position} is wrong")]
+    NotInEncoding {
+        /// The file, or "standard input".
+        name: String,
+        /// The encoding.
+        encoding: &'static str,
+        /// Offset of the byte.
+        position: u64,
+    },
+
+    /// A file that is no text.
+    #[error("{name} is {what}, not text")]
+    Binary {
+        /// The file.
+        name: String,
+        /// What it looks like.
+        what: &'static str,
+    },
+
+    /// A Parquet file, in a build that can't read it.
+    #[error("{name} is Parquet, which this build can't read: it was built without the feature \"parquet\"")]
+    NoParquet {
+        /// The file.
+        name: String,
+    },
+
+    /// A Parquet file that is broken.
+    #[error("{name}: not a Parquet file that can be read: {problem}")]
+    BadParquet {
+        /// The file.
+        name: String,
+        /// What is wrong.
+        problem: String,
+    },
+
     /// Nothing in the input.
     #[error("{name} has no text in it")]
     Empty {

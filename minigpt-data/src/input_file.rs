@@ -1,11 +1,13 @@
-//! A file that can be read more than once: regular files as they are, pipes through a temporary file.
+//! A file that can be read more than once: regular files of UTF-8 as they are, pipes and other encodings through a temporary
+//! file.
 //!
 //! Several passes are what keeps memory bounded (count first, then write), and a pipe allows only one, so
 //! standard input is first copied to a temporary file, which vanishes with the process.
 
+use crate::encoding::{SAMPLE, TextEncoding};
 use crate::error::{Error, Result};
 use std::fs::File;
-use std::io::{self, Seek};
+use std::io::{self, Read, Seek};
 use std::path::Path;
 
 /// Bytes that a pipe may give: they are kept on the disk until the end.
@@ -17,13 +19,20 @@ pub struct InputFile {
     file: File,
     name: String,
     bytes: u64,
+    sample: Vec<u8>,
+    encoding: Option<TextEncoding>,
 }
 
 impl InputFile {
-    /// Opens a path; `-` is standard input.
+    /// Opens a path; `-` is standard input. What the text is written in is found out.
     pub fn open(path: &Path) -> Result<Self> {
+        Self::open_as(path, None)
+    }
+
+    /// The same for a text whose encoding may be known.
+    pub fn open_as(path: &Path, encoding: Option<TextEncoding>) -> Result<Self> {
         if path.as_os_str() == "-" {
-            return Self::spool(&mut io::stdin().lock(), "standard input");
+            return Self::spool(&mut io::stdin().lock(), "standard input")?.decoded(encoding);
         }
         let about = std::fs::metadata(path).map_err(|e| Error::io("read", path, e))?;
         if about.is_dir() {
@@ -32,21 +41,41 @@ impl InputFile {
         }
         let name = path.display().to_string();
         if !about.is_file() {
-            return Self::spool(&mut minigpt_files::open_file_or_pipe(path)?, &name);
+            return Self::spool(&mut minigpt_files::open_file_or_pipe(path)?, &name)?.decoded(encoding);
         }
         let (file, bytes) = minigpt_files::open_file(path)?;
-        Ok(InputFile { file, name, bytes })
+        Self::of(file, name, bytes)?.decoded(encoding)
     }
 
-    fn spool(from: &mut dyn io::Read, name: &str) -> Result<Self> {
-        let mut file =
-            tempfile::tempfile().map_err(|e| Error::io_named("make a temporary copy of", name, e))?;
-        let from = &mut io::Read::take(from, MOST_THROUGH_A_PIPE + 1);
+    fn of(file: File, name: String, bytes: u64) -> Result<Self> {
+        let mut input = InputFile { file, name, bytes, sample: Vec::new(), encoding: None };
+        let mut sample = Vec::new();
+        let read = input.rewind()?.take(SAMPLE as u64).read_to_end(&mut sample);
+        read.map_err(|e| Error::io_named("read", &input.name, e))?;
+        input.sample = sample;
+        Ok(input)
+    }
+
+    fn spool(from: &mut dyn Read, name: &str) -> Result<Self> {
+        let mut file = temporary(name)?;
+        let from = &mut Read::take(from, MOST_THROUGH_A_PIPE + 1);
         let bytes = io::copy(from, &mut file).map_err(|e| Error::io_named("copy", name, e))?;
         if bytes > MOST_THROUGH_A_PIPE {
             return Err(Error::TooMuchThroughAPipe { name: name.to_owned(), limit: MOST_THROUGH_A_PIPE });
         }
-        Ok(InputFile { file, name: name.to_owned(), bytes })
+        Self::of(file, name.to_owned(), bytes)
+    }
+
+    /// The same as UTF-8.
+    fn decoded(self, encoding: Option<TextEncoding>) -> Result<Self> {
+        let encoding = encoding.unwrap_or_else(|| TextEncoding::of(&self.sample));
+        if encoding.is_utf8() {
+            return Ok(self);
+        }
+        let mut file = io::BufWriter::new(temporary(&self.name)?);
+        let bytes = encoding.decode(self.rewind()?, &mut file, &self.name)?;
+        let file = file.into_inner().map_err(|e| Error::io_named("copy", &self.name, e.into_error()))?;
+        Ok(InputFile { encoding: Some(encoding), ..Self::of(file, self.name, bytes)? })
     }
 
     /// Its path, or "standard input".
@@ -54,9 +83,19 @@ impl InputFile {
         &self.name
     }
 
-    /// Its length when it was opened.
+    /// Its length as UTF-8 when it was opened.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// What it is written in, where that is not UTF-8.
+    pub fn encoding(&self) -> Option<TextEncoding> {
+        self.encoding
+    }
+
+    /// How it begins, as UTF-8.
+    pub(crate) fn sample(&self) -> &[u8] {
+        &self.sample
     }
 
     /// The file from its start.
@@ -66,20 +105,38 @@ impl InputFile {
     }
 }
 
+fn temporary(name: &str) -> Result<File> {
+    tempfile::tempfile().map_err(|e| Error::io_named("make a temporary copy of", name, e))
+}
+
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use std::io::Read;
+
+    /// A file with these bytes.
+    pub(crate) fn written(bytes: &[u8]) -> InputFile {
+        InputFile::spool(&mut &bytes[..], "a.jsonl").unwrap()
+    }
 
     #[test]
     fn a_pipe_can_be_read_twice() {
-        let input = InputFile::spool(&mut &b"abc"[..], "pipe").unwrap();
+        let input = written(b"abc");
         for _ in 0..2 {
             let mut text = String::new();
             input.rewind().unwrap().read_to_string(&mut text).unwrap();
             assert_eq!(text, "abc");
         }
-        assert_eq!(input.bytes(), 3);
+        assert_eq!((input.bytes(), input.encoding()), (3, None));
+    }
+
+    #[test]
+    fn another_encoding_is_found_out_and_read_as_utf8() {
+        let text = "天空为什么是蓝色的？因为空气散射阳光中的蓝光。你好，世界！\n".repeat(30);
+        let input = written(&encoding_rs::GBK.encode(&text).0).decoded(None).unwrap();
+        let mut read = String::new();
+        input.rewind().unwrap().read_to_string(&mut read).unwrap();
+        assert_eq!((read, input.bytes() as usize), (text.clone(), text.len()));
+        assert_eq!(input.encoding().unwrap().name(), "gb18030");
     }
 
     #[test]

@@ -5,9 +5,9 @@
 //!
 //! Begin reading with `corpus.rs`, which goes the whole way from a path to batches. In the order data flows:
 //!
-//! 1. **Reading**: [`TextSource`] gives text chunk by chunk, [`JsonlFile`] gives [`Record`]s line by line and
-//!    [`BadLines`] for what it could not use.
-//! 2. **Changing**: [`prepare`] writes a folder of tokens that [`Prepared`] opens, [`split()`] writes lines to two
+//! 1. **Reading**: a [`Source`] is what lies at a path: a [`TextSource`] gives text chunk by chunk, a [`RecordFile`] gives
+//!    [`Record`]s row by row and [`BadLines`] for what it could not use.
+//! 2. **Changing**: [`prepare`] writes a folder of tokens that [`Prepared`] opens, [`split()`] writes two
 //!    files, [`download()`] fetches public sets, [`stats()`] measures.
 //! 3. **Learning from**: [`TextDataset`] cuts [`Tokens`] into windows, [`QaDataset`] holds encoded records, and a
 //!    [`Loader`] draws a [`Batch`] from either. [`Corpus`] goes from a path to the two parts in one step.
@@ -38,23 +38,28 @@ mod catalogue;
 mod corpus;
 mod download;
 mod download_part;
+mod encoding;
 mod error;
 mod file_hash;
 mod histogram;
 mod http;
 mod input_file;
-mod jsonl;
 mod lengths;
 mod lines;
 mod loader;
+mod parquet;
 mod prepare;
 mod prepared;
 mod qa_dataset;
 mod qa_encoder;
 mod random;
 mod record;
+mod record_file;
 mod recorded_hash;
 mod redirect;
+mod row;
+mod row_file;
+mod source;
 mod split;
 mod stats;
 mod text_dataset;
@@ -63,20 +68,21 @@ mod text_reader;
 mod text_source;
 mod tokenizer_choice;
 mod tokens;
+mod unknown;
 
 pub use bad_lines::{BadLine, BadLines};
 pub use batch::{Batch, IGNORE};
 pub use catalogue::{PUBLIC_SETS, PublicSet};
-pub use corpus::{Corpus, CorpusKind, CorpusOptions, CorpusParts};
+pub use corpus::{Corpus, CorpusKind, CorpusOptions, CorpusParts, RandomRows};
 pub use download::{
     Checked, DownloadEvent, DownloadOptions, Downloaded, Remote, download, download_file, download_text,
 };
+pub use encoding::TextEncoding;
 pub use error::{Error, Result};
 pub use file_hash::FileHash;
 pub use histogram::{Bar, Histogram, length_chart};
 pub use http::AccessToken;
 pub use input_file::InputFile;
-pub use jsonl::{JsonlFile, JsonlSummary};
 pub use lengths::{LengthSummary, Lengths};
 pub use lines::{Line, Lines, MAX_LINE};
 pub use loader::{Dataset, Loader, Order, Position, Sampling};
@@ -84,11 +90,16 @@ pub use prepare::{PrepareOptions, PrepareStage, prepare};
 pub use prepared::{PartMeta, Prepared, PreparedMeta, SourceMeta, TokenizerMeta};
 pub use qa_dataset::{LossOn, Padding, QaDataset, QaOptions, QaSummary};
 pub use qa_encoder::{EncodedRecord, QaEncoder};
-pub use record::{Record, Role, Turn};
-pub use split::{Selection, SplitOptions, SplitReport, split};
+pub use record::{Example, Record, RecordForm, Role, Turn};
+pub use record_file::{ReadOptions, RecordFile, RecordSummary};
+pub use row::{Columns, Row};
+pub use row_file::Layout;
+pub use source::{RANDOM, Source};
+pub use split::{SplitOptions, SplitReport, split, split_order};
 pub use stats::{QaStats, Stats, TextStats, TokenStats, record_stats, stats};
 pub use text_dataset::TextDataset;
 pub use text_reader::{Cleaned, TextReader};
 pub use text_source::{TextChunk, TextSource, TextSummary};
-pub use tokenizer_choice::TokenizerChoice;
+pub use tokenizer_choice::{QA_SPECIALS, TokenizerChoice};
 pub use tokens::{IdWidth, TokenWriter, Tokens};
+pub use unknown::Unknown;

@@ -7,7 +7,9 @@
 
 use crate::error::{Error, Result};
 use crate::prepared::{META, PartMeta, PreparedMeta, SourceMeta, TRAIN, VAL};
-use crate::text_parts::{TextParts, count_text, train_characters};
+use crate::record_file::ReadOptions;
+use crate::source::Source;
+use crate::text_parts::{Counted, TextParts, count_text, train_characters};
 use crate::text_source::{TextChunk, TextSource, TextSummary};
 use crate::tokenizer_choice::TokenizerChoice;
 use crate::tokens::{IdWidth, TokenWriter};
@@ -24,6 +26,8 @@ pub struct PrepareOptions {
     pub tokenizer: TokenizerChoice,
     /// The part of the text kept for validation, from 0 to below 1.
     pub val_fraction: f64,
+    /// How to read the text.
+    pub read: ReadOptions,
     /// Only the first characters of the text.
     pub limit: Option<u64>,
     /// Whether to replace an earlier folder.
@@ -52,11 +56,15 @@ pub fn prepare(
     options: &PrepareOptions,
     progress: &mut dyn FnMut(PrepareStage, u64, u64),
 ) -> Result<PreparedMeta> {
-    let source = TextSource::open(input)?;
+    let Source::Text(source) = Source::open(input, None, &options.read)? else {
+        let name = input.display();
+        return Err(Error::BadOption(format!("{name} is not text: give it to training as it is")));
+    };
     let total = source.bytes();
     let folder = OutputFolder::create(out, options.force, FILES)?;
     let mut counting = |done| progress(PrepareStage::Counting, done, total);
-    let (summary, tokenizer) = count_text(&source, &options.tokenizer, options.limit, &mut counting)?;
+    let Counted { summary, tokenizer, .. } =
+        count_text(&source, &options.tokenizer, options.limit, &mut counting)?;
     let train = train_characters(&source, &summary, options.val_fraction)?;
 
     let dtype = IdWidth::for_vocabulary(tokenizer.vocab_size());

@@ -3,10 +3,10 @@
 use crate::bad_lines::BadLines;
 use crate::batch::{Batch, MAX_COLS};
 use crate::error::{Error, Result};
-use crate::jsonl::JsonlFile;
 use crate::loader::Dataset;
-use crate::qa_encoder::QaEncoder;
+use crate::qa_encoder::{EncodedRecord, QaEncoder};
 use crate::record::Record;
+use crate::record_file::RecordFile;
 use crate::tokens::hex;
 use minigpt_tokenizer::Tokenizer;
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,8 @@ pub struct QaSummary {
     pub examples: u64,
     /// Of them, cut to `max_length`.
     pub cut: u64,
+    /// Of them, conversations of more than two turns.
+    pub conversations: u64,
     /// Records left out, because nothing to be learned is within `max_length`.
     pub nothing_to_learn: u64,
 }
@@ -66,6 +68,10 @@ pub struct QaDataset {
     learned: Vec<bool>,
     /// Where each example ends in `ids`.
     ends: Vec<usize>,
+    /// The example that each record became, if there was anything to learn.
+    examples: Vec<Option<usize>>,
+    /// Of each example, whether it was cut.
+    was_cut: Vec<bool>,
     summary: QaSummary,
 }
 
@@ -75,13 +81,31 @@ impl QaDataset {
     /// # Errors
     /// A `max_length` without room for one prediction, or a vocabulary without a separator.
     pub fn new(tokenizer: &Tokenizer, options: QaOptions) -> Result<Self> {
+        Self::empty(QaEncoder::new(tokenizer)?.pad(), options)
+    }
+
+    fn empty(pad: u32, options: QaOptions) -> Result<Self> {
         let length = options.max_length;
         if !(2..=MAX_COLS).contains(&length) {
             return Err(Error::BadOption(format!("max_length must be from 2 to {MAX_COLS}, not {length}")));
         }
-        let pad = QaEncoder::new(tokenizer)?.pad();
         let (ids, learned, ends) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(QaDataset { options, pad, ids, learned, ends, summary: QaSummary::default() })
+        let (examples, was_cut, summary) = (Vec::new(), Vec::new(), QaSummary::default());
+        Ok(QaDataset { options, pad, ids, learned, ends, examples, was_cut, summary })
+    }
+
+    /// Rows of ids as they are, all of them learned.
+    ///
+    /// # Errors
+    /// Rows without room for one prediction.
+    pub fn from_rows(rows: Vec<Vec<u32>>, options: QaOptions) -> Result<Self> {
+        let mut set = Self::empty(0, options)?;
+        for ids in rows {
+            let answer = vec![true; ids.len()];
+            set.add(EncodedRecord { ids, answer });
+        }
+        set.check("the data")?;
+        Ok(set)
     }
 
     /// Encodes records, or the first `limit` of them.
@@ -108,23 +132,26 @@ impl QaDataset {
     /// # Errors
     /// No line with anything to learn, or a character that the vocabulary lacks, with its line.
     pub fn from_lines(
-        file: &JsonlFile,
+        file: &RecordFile,
         tokenizer: &Tokenizer,
         options: QaOptions,
         limit: Option<u64>,
     ) -> Result<(Self, BadLines)> {
         let mut set = QaDataset::new(tokenizer, options)?;
         let encoder = QaEncoder::new(tokenizer)?;
-        let summary = file.read(limit, &mut |line, record| {
-            set.push(&encoder, &record).map_err(|e| Error::in_line(file.name(), line, e))
-        })?;
+        let summary = file.read(limit, &mut |_, record| set.push(&encoder, &record))?;
         set.check(file.name())?;
         Ok((set, summary.bad))
     }
 
     /// Adds one record.
     pub(crate) fn push(&mut self, encoder: &QaEncoder<'_>, record: &Record) -> Result<()> {
-        let mut encoded = encoder.encode(record)?;
+        self.add(encoder.encode(record)?);
+        self.summary.conversations += u64::from(record.turns.len() > 2);
+        Ok(())
+    }
+
+    fn add(&mut self, mut encoded: EncodedRecord) {
         let cut = encoded.ids.len() > self.options.max_length;
         encoded.ids.truncate(self.options.max_length);
         encoded.answer.truncate(self.options.max_length);
@@ -133,14 +160,45 @@ impl QaDataset {
         // The first id is given, never predicted.
         if !learned.clone().skip(1).any(|learned| learned) {
             self.summary.nothing_to_learn += 1;
-            return Ok(());
+            self.examples.push(None);
+            return;
         }
+        self.examples.push(Some(self.ends.len()));
         self.ids.append(&mut encoded.ids);
         self.learned.extend(&mut learned);
         self.ends.push(self.ids.len());
         self.summary.examples += 1;
+        self.was_cut.push(cut);
         self.summary.cut += u64::from(cut);
-        Ok(())
+    }
+
+    /// How many records there were, with those in which there is nothing to learn.
+    pub(crate) fn records(&self) -> u64 {
+        self.examples.len() as u64
+    }
+
+    /// Some of the records, in this order.
+    pub(crate) fn select(&self, records: &[u32]) -> Self {
+        let (ids, learned, ends) = (Vec::new(), Vec::new(), Vec::new());
+        let (examples, was_cut, summary) = (Vec::new(), Vec::new(), QaSummary::default());
+        let (options, pad) = (self.options, self.pad);
+        let mut set = QaDataset { options, pad, ids, learned, ends, examples, was_cut, summary };
+        for &record in records {
+            let Some(example) = self.examples[record as usize] else {
+                set.summary.nothing_to_learn += 1;
+                set.examples.push(None);
+                continue;
+            };
+            let (ids, learned) = self.example(example);
+            set.examples.push(Some(set.ends.len()));
+            set.ids.extend(ids);
+            set.learned.extend(learned);
+            set.ends.push(set.ids.len());
+            set.was_cut.push(self.was_cut[example]);
+            set.summary.examples += 1;
+            set.summary.cut += u64::from(self.was_cut[example]);
+        }
+        set
     }
 
     /// Refuses a set without examples.
@@ -271,7 +329,7 @@ mod tests {
     fn what_is_too_long_is_cut_and_what_leaves_nothing_to_learn_is_left_out() {
         let records = [Record::pair("ab", "cd"), Record::pair("abcd", "a"), Record::pair("a", "b")];
         let set = set(&records, options(4, LossOn::Answer, Padding::MaxLength));
-        assert_eq!(set.summary(), QaSummary { examples: 2, cut: 1, nothing_to_learn: 1 });
+        assert_eq!(set.summary(), QaSummary { examples: 2, cut: 1, nothing_to_learn: 1, conversations: 0 });
         let batch = set.collate(&[0, 1]).unwrap();
         assert_eq!(batch.inputs, [3, 4, 2, 3, 2, 4]);
         assert_eq!(batch.targets, [IGNORE, IGNORE, 5, IGNORE, 4, 2]);
@@ -291,7 +349,7 @@ mod tests {
             "bad\n{\"question\":\"a\",\"answer\":\"b\"}\n{\"question\":\"aé\",\"answer\":\"b\"}\n",
         )
         .unwrap();
-        let file = JsonlFile::open(&path).unwrap();
+        let file = RecordFile::open(&path, &crate::record_file::ReadOptions::default()).unwrap();
         let strict = minigpt_tokenizer::CharTokenizer::from_text(&["<sep>"], "ab".chars()).unwrap();
         let options = options(9, LossOn::All, Padding::Longest);
         let error = QaDataset::from_lines(&file, &Tokenizer::Char(strict), options, None).unwrap_err();

@@ -52,6 +52,20 @@ impl<'a> QaEncoder<'a> {
         self.pad
     }
 
+    /// The same as a chat template in Jinja, for other tools: of single questions only the last is told, of conversations
+    /// all that was said.
+    pub fn template(&self, conversations: bool) -> String {
+        let separator = self.tokenizer.token(self.separator).unwrap_or_default();
+        match conversations {
+            false => format!("{{{{ messages[-1]['content'] }}}}{separator}"),
+            true => {
+                format!(
+                    "{{% for message in messages %}}{{{{ message['content'] }}}}{separator}{{% endfor %}}"
+                )
+            }
+        }
+    }
+
     /// A whole conversation.
     pub fn encode(&self, record: &Record) -> Result<EncodedRecord> {
         let mut encoded = EncodedRecord::default();

@@ -16,6 +16,8 @@ pub(crate) enum Purpose {
     Windows = 2,
     /// Which line goes to which part.
     Split = 3,
+    /// Rows of random ids.
+    Rows = 4,
 }
 
 /// The generator of one place: `major` is an epoch (or 0), `minor` a batch (or 0).

@@ -1,15 +1,20 @@
-//! One line of question/answer data: a pair, or a conversation, as turns.
+//! One example: a pair, a conversation, or a plain text, in any of the forms that people have it in.
 //!
-//! Two forms are read: `{"question": "…", "answer": "…"}` and
-//! `{"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]}`.
-//! Further keys are ignored; a key given twice, a missing one or a value that is not text is refused with the
-//! reason.
+//! | form | its fields |
+//! |---|---|
+//! | question and answer | `question`, `answer`; also `query` and `response`, 问题 and 答案 |
+//! | prompt and completion | `prompt`, `completion` or `response` |
+//! | instruction (Alpaca) | `instruction`, `input` (may be empty), `output`; `system` and `history` where they are |
+//! | conversation (ShareGPT) | `conversations`: a list of `from` and `value` |
+//! | messages (OpenAI) | `messages`: a list of `role` and `content` |
+//! | text | `text` or `content` |
+//!
+//! Further fields are ignored; a missing one or a value that is not text is refused with the reason.
 
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
+use crate::row::{Columns, Row};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::fmt;
-use std::marker::PhantomData;
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +26,20 @@ pub enum Role {
     User,
     /// The model, or the answer.
     Assistant,
+}
+
+impl Role {
+    /// What files call it.
+    fn parse(name: &str) -> Result<Self, String> {
+        match name {
+            "system" => Ok(Role::System),
+            "user" | "human" => Ok(Role::User),
+            "assistant" | "gpt" | "bot" | "model" | "chatgpt" => Ok(Role::Assistant),
+            _ => Err(format!(
+                "unknown role {name:?}, expected \"system\", \"user\" (or \"human\") or \"assistant\" (or \"gpt\")"
+            )),
+        }
+    }
 }
 
 /// One thing said.
@@ -39,22 +58,89 @@ pub struct Record {
     pub turns: Vec<Turn>,
 }
 
+/// The form that an example is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RecordForm {
+    /// A question and its answer.
+    QuestionAnswer,
+    /// A prompt and its completion.
+    PromptCompletion,
+    /// Alpaca's instruction, input and output.
+    Instruction,
+    /// ShareGPT's conversations.
+    Conversations,
+    /// OpenAI's messages.
+    Messages,
+    /// Running text.
+    Text,
+}
+
+impl fmt::Display for RecordForm {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Self::QuestionAnswer => "questions and answers",
+            Self::PromptCompletion => "prompts and completions",
+            Self::Instruction => "instructions and outputs (Alpaca)",
+            Self::Conversations => "conversations (ShareGPT)",
+            Self::Messages => "messages",
+            Self::Text => "text",
+        })
+    }
+}
+
+/// What a row holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Example {
+    /// Something said and answered.
+    Record(RecordForm, Record),
+    /// Running text.
+    Text(String),
+}
+
+impl Example {
+    /// What form it has.
+    pub fn form(&self) -> RecordForm {
+        match self {
+            Self::Record(form, _) => *form,
+            Self::Text(_) => RecordForm::Text,
+        }
+    }
+
+    /// The example of a row, by the names of its columns.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn of_row(row: &Row, columns: &Columns) -> Result<Self, String> {
+        let fields = Fields { row, columns };
+        let form = fields.form()?;
+        let record = |turns| Ok(Self::Record(form, Record { turns }));
+        match form {
+            RecordForm::Text => Ok(Self::Text(fields.text(TEXT)?)),
+            RecordForm::QuestionAnswer => record(fields.pair(QUESTION, ANSWER)?),
+            RecordForm::PromptCompletion => record(fields.pair(PROMPT, COMPLETION)?),
+            RecordForm::Instruction => record(fields.instruction()?),
+            RecordForm::Conversations => record(fields.said("conversations", ["from", "value"])?),
+            RecordForm::Messages => record(fields.said("messages", ["role", "content"])?),
+        }
+    }
+}
+
 impl Record {
     /// A question and its answer.
     pub fn pair(question: impl Into<String>, answer: impl Into<String>) -> Self {
-        let turn = |role, text| Turn { role, text };
         Record { turns: vec![turn(Role::User, question.into()), turn(Role::Assistant, answer.into())] }
     }
 
-    /// Reads one line, without or with its line end.
+    /// Reads one line of JSON, in any form.
     ///
     /// # Errors
     /// What is wrong with it, in words.
     pub fn parse(line: &[u8]) -> Result<Self, String> {
-        let text = std::str::from_utf8(line)
-            .map_err(|e| format!("not UTF-8: 0x{:02x} at byte {}", line[e.valid_up_to()], e.valid_up_to()))?;
-        let Object(fields): Object<Fields> = serde_json::from_str(text).map_err(|e| in_words(&e))?;
-        fields.into_record()
+        match Example::of_row(&Row::parse(line)?, &Columns::default())? {
+            Example::Record(_, record) => Ok(record),
+            Example::Text(_) => Err("has \"text\" only, neither question nor answer".to_owned()),
+        }
     }
 
     /// The text of the first user turn and of the last assistant turn, for scoring.
@@ -65,91 +151,159 @@ impl Record {
     }
 }
 
-#[derive(Deserialize)]
-struct Fields {
-    #[serde(default, deserialize_with = "present")]
-    question: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    answer: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    messages: Option<Vec<Object<Message>>>,
+fn turn(role: Role, text: String) -> Turn {
+    Turn { role, text }
 }
 
-#[derive(Deserialize)]
-struct Message {
-    #[serde(deserialize_with = "role")]
-    role: Role,
-    content: String,
+/// The names under which a meaning is looked for; the first is the one that is spoken of.
+type Names = &'static [&'static str];
+
+const QUESTION: Names = &["question", "query", "问题"];
+const ANSWER: Names = &["answer", "response", "答案", "回答"];
+const PROMPT: Names = &["prompt"];
+const COMPLETION: Names = &["completion", "response"];
+const INSTRUCTION: Names = &["instruction"];
+const OUTPUT: Names = &["output", "response"];
+const TEXT: Names = &["text", "content"];
+
+/// A row, read by what its columns mean.
+struct Fields<'a> {
+    row: &'a Row,
+    columns: &'a Columns,
 }
 
-/// A struct written as an object: what serde derives would also take a list of the values without their keys.
-struct Object<T>(T);
-
-impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(ObjectVisitor(PhantomData))
+impl<'a> Fields<'a> {
+    /// The value of the first of these names that is there; a column that was chosen is the only one.
+    fn find(&self, names: Names) -> Option<(&'a str, &'a Value)>
+    where
+        'a: 'a,
+    {
+        let spoken = names[0];
+        if self.columns.has(spoken) {
+            let name = self.columns.name(spoken);
+            return self.row.get(name).map(|value| (name, value));
+        }
+        names.iter().find_map(|name| self.row.get(name).map(|value| (*name, value)))
     }
-}
 
-struct ObjectVisitor<T>(PhantomData<T>);
-
-impl<'de, T: DeserializeOwned> Visitor<'de> for ObjectVisitor<T> {
-    type Value = Object<T>;
-
-    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str("an object")
+    fn has(&self, names: Names) -> bool {
+        self.find(names).is_some()
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    fn form(&self) -> Result<RecordForm, String> {
+        let chosen = |name: &str| self.columns.has(name);
+        let form = if chosen("text") {
+            RecordForm::Text
+        } else if chosen("question") || chosen("answer") {
+            RecordForm::QuestionAnswer
+        } else if self.has(&["messages"]) {
+            RecordForm::Messages
+        } else if self.has(&["conversations"]) {
+            RecordForm::Conversations
+        } else if self.has(INSTRUCTION) {
+            RecordForm::Instruction
+        } else if self.has(PROMPT) {
+            RecordForm::PromptCompletion
+        } else if self.has(QUESTION) || self.has(&["answer"]) {
+            RecordForm::QuestionAnswer
+        } else if self.has(TEXT) {
+            RecordForm::Text
+        } else {
+            return Err(match self.row.names() {
+                names if names.is_empty() => "missing \"question\" and \"answer\"".to_owned(),
+                names => format!(
+                    "has {names}: missing \"question\" and \"answer\" (or \"messages\", \"conversations\", \
+                     \"instruction\", \"prompt\", \"text\")"
+                ),
+            });
+        };
+        let dialogue = ["messages", "conversations"].into_iter().filter(|name| self.row.get(name).is_some());
+        if dialogue.count() > 0 && self.row.get("answer").is_some() && !chosen("answer") {
+            return Err("has \"messages\" beside \"question\" or \"answer\": one or the other".to_owned());
+        }
+        Ok(form)
     }
-}
 
-/// A key that is there must have a value: `null` is not the same as absent.
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(from).map(Some)
-}
-
-fn role<'de, D: Deserializer<'de>>(from: D) -> Result<Role, D::Error> {
-    let name = String::deserialize(from)?;
-    match name.as_str() {
-        "system" => Ok(Role::System),
-        "user" => Ok(Role::User),
-        "assistant" => Ok(Role::Assistant),
-        _ => Err(D::Error::custom(format_args!(
-            "unknown role {name:?}, expected \"system\", \"user\" or \"assistant\""
-        ))),
-    }
-}
-
-impl Fields {
-    fn into_record(self) -> Result<Record, String> {
-        match (self.question, self.answer, self.messages) {
-            (Some(question), Some(answer), None) => Ok(Record::pair(question, answer)),
-            (None, None, Some(messages)) if messages.is_empty() => Err("\"messages\" is empty".to_owned()),
-            (None, None, Some(messages)) => {
-                let turn =
-                    |Object(message): Object<Message>| Turn { role: message.role, text: message.content };
-                Ok(Record { turns: messages.into_iter().map(turn).collect() })
-            }
-            (None, None, None) => Err("missing \"question\" and \"answer\" (or \"messages\")".to_owned()),
-            (None, Some(_), None) => Err("missing \"question\"".to_owned()),
-            (Some(_), None, None) => Err("missing \"answer\"".to_owned()),
-            (_, _, Some(_)) => {
-                Err("has \"messages\" beside \"question\" or \"answer\": one or the other".to_owned())
-            }
+    fn text(&self, names: Names) -> Result<String, String> {
+        match self.find(names) {
+            None => Err(format!("missing {:?}", self.columns.name(names[0]))),
+            Some((_, Value::String(text))) => Ok(text.clone()),
+            Some((name, other)) => Err(format!("{name:?} is {}, not text", kind(other))),
         }
     }
+
+    fn optional(&self, names: Names) -> Result<Option<String>, String> {
+        if self.has(names) { self.text(names).map(Some) } else { Ok(None) }
+    }
+
+    fn pair(&self, question: Names, answer: Names) -> Result<Vec<Turn>, String> {
+        Ok(vec![turn(Role::User, self.text(question)?), turn(Role::Assistant, self.text(answer)?)])
+    }
+
+    fn instruction(&self) -> Result<Vec<Turn>, String> {
+        let mut turns = Vec::new();
+        if let Some(system) = self.optional(&["system"])?.filter(|text| !text.is_empty()) {
+            turns.push(turn(Role::System, system));
+        }
+        if let Some((_, history)) = self.find(&["history"]) {
+            let pairs: Vec<(String, String)> = serde_json::from_value(history.clone())
+                .map_err(|_| "\"history\" is not a list of questions with answers".to_owned())?;
+            for (question, answer) in pairs {
+                turns.extend([turn(Role::User, question), turn(Role::Assistant, answer)]);
+            }
+        }
+        let mut question = self.text(INSTRUCTION)?;
+        if let Some(input) = self.optional(&["input"])?.filter(|text| !text.is_empty()) {
+            question = format!("{question}\n{input}");
+        }
+        turns.extend([turn(Role::User, question), turn(Role::Assistant, self.text(OUTPUT)?)]);
+        Ok(turns)
+    }
+
+    /// A list of objects that say who says what. Each form is also met with the names of the other.
+    fn said(&self, name: &'static str, names: [&str; 2]) -> Result<Vec<Turn>, String> {
+        let Some(value) = self.row.get(self.columns.name(name)) else {
+            return Err(format!("missing {name:?}"));
+        };
+        let Value::Array(items) = value else {
+            return Err(format!("{name:?} is {}, not a list", kind(value)));
+        };
+        if items.is_empty() {
+            return Err(format!("{name:?} is empty"));
+        }
+        let turns = items.iter().map(|item| {
+            let Value::Object(fields) = item else {
+                return Err(format!("{name:?} holds {}, not objects", kind(item)));
+            };
+            let [who, what] = if fields.contains_key(names[0]) {
+                names
+            } else if names[0] == "role" {
+                ["from", "value"]
+            } else {
+                ["role", "content"]
+            };
+            let text = |field: &str| match fields.get(field) {
+                Some(Value::String(text)) => Ok(text.clone()),
+                Some(other) => Err(format!("{field:?} of a message is {}, not text", kind(other))),
+                None => {
+                    let field = if field == who { names[0] } else { field };
+                    Err(format!("a message has no {field:?}"))
+                }
+            };
+            Ok(turn(Role::parse(&text(who)?)?, text(what)?))
+        });
+        turns.collect()
+    }
 }
 
-/// serde_json's message with the column alone: the line is always 1 here.
-fn in_words(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" at line ").next().unwrap_or(&text).replace('`', "\"");
-    let kind = if error.is_data() { "" } else { "not JSON: " };
-    match error.column() {
-        0 => format!("{kind}{text}"),
-        column => format!("{kind}{text} (column {column})"),
+fn kind(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) => "true or false".to_owned(),
+        Value::Number(number) => format!("the number {number}"),
+        Value::String(_) => "text".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
     }
 }
 
@@ -157,17 +311,53 @@ fn in_words(error: &serde_json::Error) -> String {
 mod tests {
     use super::*;
 
+    fn parse(line: &str) -> Result<Example, String> {
+        Example::of_row(&Row::parse(line.as_bytes())?, &Columns::default())
+    }
+
+    fn record(line: &str) -> (RecordForm, Record) {
+        match parse(line).unwrap() {
+            Example::Record(form, record) => (form, record),
+            Example::Text(text) => panic!("{text}"),
+        }
+    }
+
+    fn said(record: &Record) -> Vec<(Role, &str)> {
+        record.turns.iter().map(|turn| (turn.role, turn.text.as_str())).collect()
+    }
+
     #[test]
-    fn pairs_and_conversations_are_read() {
-        let pair =
-            Record::parse("{\"answer\":\"是\\n\",\"question\":\"好？\",\"id\":7}\r\n".as_bytes()).unwrap();
-        assert_eq!(pair, Record::pair("好？", "是\n"));
-        let talk = br#"{"messages":[{"role":"system","content":"s"},{"role":"user","content":"q"},
-            {"role":"assistant","content":"a","name":"x"}]}"#;
-        let talk = Record::parse(talk).unwrap();
-        let roles: Vec<Role> = talk.turns.iter().map(|turn| turn.role).collect();
-        assert_eq!(roles, [Role::System, Role::User, Role::Assistant]);
-        assert_eq!(talk.question_and_answer(), Some(("q", "a")));
+    fn every_form_is_read() {
+        use RecordForm::{Conversations, Instruction, Messages, PromptCompletion, QuestionAnswer};
+        use Role::{Assistant, System, User};
+        let pair = |form, line| assert_eq!(record(line), (form, Record::pair("q", "a")), "{line}");
+        pair(QuestionAnswer, "{\"answer\":\"a\",\"question\":\"q\",\"id\":7}\r\n");
+        pair(QuestionAnswer, r#"{"问题":"q","答案":"a"}"#);
+        pair(QuestionAnswer, r#"{"Question":"q","Answer":"a"}"#);
+        pair(PromptCompletion, r#"{"prompt":"q","completion":"a"}"#);
+        pair(PromptCompletion, r#"{"prompt":"q","response":"a"}"#);
+        pair(Instruction, r#"{"instruction":"q","input":"","output":"a"}"#);
+        pair(Conversations, r#"{"conversations":[{"from":"human","value":"q"},{"from":"gpt","value":"a"}]}"#);
+        pair(Messages, r#"{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}"#);
+        let (_, alpaca) =
+            record(r#"{"system":"s","history":[["1","2"]],"instruction":"add","input":"1, 2","output":"3"}"#);
+        let expected = [(System, "s"), (User, "1"), (Assistant, "2"), (User, "add\n1, 2"), (Assistant, "3")];
+        assert_eq!(said(&alpaca), expected);
+        assert_eq!(alpaca.question_and_answer(), Some(("1", "3")));
+        assert_eq!(parse(r#"{"text":"once"}"#), Ok(Example::Text("once".to_owned())));
+    }
+
+    #[test]
+    fn columns_can_be_chosen() {
+        let row = Row::parse(br#"{"Q":"q","A":"a","text":"t"}"#).unwrap();
+        let choose = |pairs: &[(&str, &str)]| {
+            let columns = pairs.iter().map(|&(meaning, name)| (meaning.to_owned(), name.to_owned()));
+            Example::of_row(&row, &Columns(columns.collect()))
+        };
+        let pair = Example::Record(RecordForm::QuestionAnswer, Record::pair("q", "a"));
+        assert_eq!(choose(&[("question", "Q"), ("answer", "A")]), Ok(pair));
+        assert_eq!(choose(&[("text", "Q")]), Ok(Example::Text("q".to_owned())));
+        assert_eq!(choose(&[("question", "Q"), ("answer", "B")]), Err("missing \"B\"".to_owned()));
     }
 
     #[test]
@@ -179,33 +369,37 @@ mod tests {
             (r#"{"question":"a","answer":"b"} x"#, "not JSON: trailing characters (column 31)"),
             ("3", "invalid type: integer \"3\", expected an object (column 1)"),
             (r#"["a","b"]"#, "invalid type: sequence, expected an object"),
-            ("{}", "missing \"question\" and \"answer\" (or \"messages\")"),
+            ("{}", "missing \"question\" and \"answer\""),
+            (r#"{"id":1}"#, "has \"id\": missing \"question\" and \"answer\" (or \"messages\","),
             (r#"{"question":"a"}"#, "missing \"answer\""),
             (r#"{"answer":"a"}"#, "missing \"question\""),
-            (r#"{"question":1,"answer":"b"}"#, "integer \"1\", expected a string (column 13)"),
-            (r#"{"question":null,"answer":"b"}"#, "null, expected a string (column 16)"),
+            (r#"{"question":1,"answer":"b"}"#, "\"question\" is the number 1, not text"),
+            (r#"{"question":null,"answer":"b"}"#, "missing \"question\""),
             (r#"{"question":"a","question":"b"}"#, "duplicate field \"question\" (column 26)"),
             (r#"{"question":"\ud800"}"#, "not JSON: unexpected end of hex escape"),
             ("{\"question\":\"a\0\"}", "not JSON: control character"),
             (r#"{"messages":[]}"#, "\"messages\" is empty"),
-            (r#"{"messages":{}}"#, "invalid type: map, expected a sequence"),
-            (r#"{"messages":[["user","a"]]}"#, "invalid type: sequence, expected an object"),
-            (r#"{"messages":[{"role":"bot","content":""}]}"#, "unknown role \"bot\", expected"),
-            (r#"{"messages":[{"role":"user"}]}"#, "missing field \"content\""),
+            (r#"{"messages":{}}"#, "\"messages\" is an object, not a list"),
+            (r#"{"messages":[["user","a"]]}"#, "\"messages\" holds a list, not objects"),
+            (r#"{"messages":[{"role":"tool","content":""}]}"#, "unknown role \"tool\", expected"),
+            (r#"{"messages":[{"role":"user"}]}"#, "a message has no \"content\""),
+            (r#"{"messages":[{"content":"user"}]}"#, "a message has no \"role\""),
             (r#"{"messages":[{"role":"user","content":"a"}],"answer":"b"}"#, "one or the other"),
+            (r#"{"instruction":"a"}"#, "missing \"output\""),
+            (r#"{"instruction":"a","output":"b","history":[1]}"#, "\"history\" is not a list"),
         ];
         for (line, expected) in cases {
-            let reason = Record::parse(line.as_bytes()).unwrap_err();
+            let reason = parse(line).unwrap_err();
             assert!(reason.contains(expected), "{line}: {reason}");
         }
-        assert_eq!(Record::parse(b"{\"question\":\"\xff\"}").unwrap_err(), "not UTF-8: 0xff at byte 13");
+        assert_eq!(Row::parse(b"{\"question\":\"\xff\"}").unwrap_err(), "not UTF-8: 0xff at byte 13");
     }
 
     #[test]
     fn deep_nesting_does_not_exhaust_the_stack() {
         let deep = [b"{\"x\":".repeat(9999), b"1".to_vec(), b"}".repeat(9999)].concat();
-        assert!(Record::parse(&deep).unwrap_err().starts_with("missing"));
+        assert!(Row::parse(&deep).unwrap_err().contains("recursion limit"));
         let deep = [b"{\"messages\":".to_vec(), b"[".repeat(99_999)].concat();
-        assert!(Record::parse(&deep).is_err());
+        assert!(Row::parse(&deep).is_err());
     }
 }

@@ -1,237 +1,363 @@
-//! Splitting question/answer data in two, line by line and byte for byte.
+//! Splitting data in two: examples shuffled and cut, text cut where it is.
 //!
-//! Lines are chosen by selection sampling: line `i` of `n` goes to the first part with the probability
-//! (places left) / (lines left), so that the parts have exactly the asked sizes, keep the order of the file,
-//! and no list of lines is ever in memory. Every line goes to exactly one part as it is, blank and bad ones as
-//! well; those are counted and reported.
+//! Rows that are no examples are counted, reported and left out. The shuffle needs sixteen bytes a row in memory; the rows
+//! themselves stay where they are until they are written: those of JSON lines byte for byte, others as JSON lines.
 
 use crate::bad_lines::BadLines;
+use crate::corpus::CorpusKind;
 use crate::error::{Error, Result};
-use crate::input_file::InputFile;
-use crate::jsonl::{Parsed, parse};
-use crate::lines::Lines;
-use crate::random::{Purpose, below, generator};
-use minigpt_files::OutputFolder;
-use rand_chacha::ChaCha8Rng;
+use crate::random::{Purpose, generator, permutation};
+use crate::record_file::{ReadOptions, RecordFile};
+use crate::source::Source;
+use crate::text_parts::train_characters;
+use crate::text_source::{TextChunk, TextSource, first_characters};
+use minigpt_files::{NewFolder, OutputFolder, move_file};
 use serde::Serialize;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
-use std::path::Path;
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 
-/// The files of a split.
-const FILES: &[&str] = &["train.jsonl", "val.jsonl"];
+/// The files of a split, of examples and of text.
+const LINES: [&str; 2] = ["train.jsonl", "val.jsonl"];
+const TEXT: [&str; 2] = ["train.txt", "val.txt"];
+const FILES: &[&str] = &[LINES[0], LINES[1], TEXT[0], TEXT[1]];
 
 /// How to split.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct SplitOptions {
-    /// The part of the lines that goes to training, between 0 and 1.
+    /// What to read the data as, where it does not say.
+    pub kind: Option<CorpusKind>,
+    /// The part that goes to training, between 0 and 1.
     pub ratio: f64,
     /// The same seed gives the same split.
     pub seed: u64,
-    /// Only the first lines of the file.
+    /// Only the first examples, or characters of a text.
     pub limit: Option<u64>,
+    /// A folder of its own for the two files; beside the input when absent.
+    pub out: Option<PathBuf>,
     /// Whether to replace an earlier split.
     pub force: bool,
+    /// How to read the data.
+    pub read: ReadOptions,
 }
 
 /// What a split did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SplitReport {
-    /// Lines in the file.
+    /// What was split: `lines`, or the `characters` of a text.
+    pub unit: &'static str,
+    /// Lines (or characters) of the input.
     pub lines: u64,
-    /// Lines in `train.jsonl`.
+    /// Those in the training file.
     pub train_lines: u64,
-    /// Lines in `val.jsonl`.
+    /// Those in the validation file.
     pub val_lines: u64,
-    /// Lines that are not question/answer data, though they went to a part like the others.
+    /// Lines that are no examples, and in neither.
     pub bad: BadLines,
+    /// The training file.
+    pub train: PathBuf,
+    /// The validation file.
+    pub val: PathBuf,
 }
 
-/// Which lines go to the first part, decided one after another.
-#[derive(Debug)]
-pub struct Selection {
-    rng: ChaCha8Rng,
-    left: u64,
-    wanted: u64,
-}
-
-impl Selection {
-    /// Chooses `ratio` of `count` things, rounded down as Python's `int(count * ratio)`.
-    ///
-    /// # Errors
-    /// A ratio that is not between 0 and 1.
-    pub fn new(count: u64, ratio: f64, seed: u64) -> Result<Self> {
-        if !(0.0..=1.0).contains(&ratio) {
-            return Err(Error::BadOption(format!("the ratio must be between 0 and 1, not {ratio}")));
-        }
-        let wanted = (count as f64 * ratio) as u64;
-        Ok(Selection { rng: generator(seed, Purpose::Split, 0, 0), left: count, wanted: wanted.min(count) })
+/// The order in which `count` examples are dealt out, and how many of them are for training: a shuffle, cut at Python's
+/// `int(count * ratio)`.
+///
+/// # Errors
+/// A ratio that is not between 0 and 1, or more examples than can be numbered.
+pub fn split_order(count: u64, ratio: f64, seed: u64) -> Result<(Vec<u32>, usize)> {
+    if !(0.0..=1.0).contains(&ratio) {
+        return Err(Error::BadOption(format!("the ratio must be between 0 and 1, not {ratio}")));
     }
-
-    /// Whether the next thing goes to the first part.
-    pub fn choose(&mut self) -> bool {
-        if self.left == 0 {
-            return false;
-        }
-        let chosen = below(&mut self.rng, self.left) < self.wanted;
-        self.left -= 1;
-        self.wanted -= u64::from(chosen);
-        chosen
-    }
+    let count = u32::try_from(count)
+        .map_err(|_| Error::BadOption(format!("{count} examples are more than can be shuffled")))?;
+    let order = permutation(&mut generator(seed, Purpose::Split, 0, 0), count);
+    Ok((order, (f64::from(count) * ratio) as usize))
 }
 
-/// Splits a file of lines into `train.jsonl` and `val.jsonl` of a new folder.
+/// Splits data into a training and a validation file.
 ///
 /// `progress` gets the bytes done so far and the bytes in all.
 ///
 /// # Errors
-/// An empty file, a bad ratio, an output that is in the way or can't be written.
+/// Data without a single example, a bad ratio, an output that is in the way or can't be written.
 pub fn split(
     input: &Path,
-    out: &Path,
     options: &SplitOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<SplitReport> {
-    let input = InputFile::open(input)?;
-    let folder = OutputFolder::create(out, options.force, FILES)?;
-    let count = count_lines(&input)?.min(options.limit.unwrap_or(u64::MAX));
-    if count == 0 {
-        return Err(Error::Empty { name: input.name().to_owned() });
-    }
-    let mut selection = Selection::new(count, options.ratio, options.seed)?;
-    let mut parts = [part(&folder, FILES[0])?, part(&folder, FILES[1])?];
-    let mut report = SplitReport { lines: count, train_lines: 0, val_lines: 0, bad: BadLines::default() };
-
-    let mut lines = Lines::new(BufReader::with_capacity(1 << 18, input.rewind()?));
-    let mut done = 0;
-    for _ in 0..count {
-        let train = selection.choose();
-        let to = &mut parts[usize::from(!train)];
-        let line = lines
-            .read_through(|piece| to.write_all(piece))
-            .map_err(|e| Error::io("split into", out, e))?
-            .ok_or_else(|| changed(&input))?;
-        report.train_lines += u64::from(train);
-        report.val_lines += u64::from(!train);
-        match parse(&line) {
-            Parsed::Record(_) => {}
-            Parsed::Blank => report.bad.blank += 1,
-            Parsed::Bad(reason) => report.bad.add(line.number, reason),
+    match Source::open(input, options.kind, &options.read)? {
+        Source::Records(records) => split_records(input, &records, options, progress),
+        Source::Text(text) => split_text(input, &text, options, progress),
+        Source::BuiltIn | Source::Tokens(_) | Source::Parts { .. } => {
+            Err(Error::BadOption(format!("{} is split already", input.display())))
         }
-        done += line.length;
-        progress(done, input.bytes());
-    }
-    for mut to in parts {
-        to.flush().map_err(|e| Error::io("write", out, e))?;
-    }
-    folder.finish()?;
-    Ok(report)
-}
-
-fn part(folder: &OutputFolder, name: &str) -> Result<BufWriter<File>> {
-    let path = folder.path().join(name);
-    Ok(BufWriter::with_capacity(1 << 18, File::create(&path).map_err(|e| Error::io("create", &path, e))?))
-}
-
-/// How many lines a file has; the last may lack its line end.
-pub(crate) fn count_lines(input: &InputFile) -> Result<u64> {
-    use std::io::BufRead;
-    let mut reader = BufReader::with_capacity(1 << 18, input.rewind()?);
-    let (mut count, mut open) = (0, false);
-    loop {
-        let piece = reader.fill_buf().map_err(|e| Error::io_named("read", input.name(), e))?;
-        let Some(&last) = piece.last() else { return Ok(count + u64::from(open)) };
-        count += memchr::memchr_iter(b'\n', piece).count() as u64;
-        open = last != b'\n';
-        let used = piece.len();
-        reader.consume(used);
+        Source::Random => Err(Error::BadOption("random rows have nothing to be split".to_owned())),
     }
 }
 
-fn changed(input: &InputFile) -> Error {
-    let why = std::io::Error::other("it became shorter while it was being read");
-    Error::io_named("read", input.name(), why)
+fn split_records(
+    input: &Path,
+    records: &RecordFile,
+    options: &SplitOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<SplitReport> {
+    let mut rows = Rows::new(records.name())?;
+    let total = records.bytes();
+    let summary = records.rows(options.limit, &mut |line| {
+        rows.add(line)?;
+        progress(rows.bytes.min(total), total);
+        Ok(())
+    })?;
+    if summary.records == 0 {
+        return Err(summary.bad.into_error(records.name()));
+    }
+    let (order, cut) = split_order(summary.records, options.ratio, options.seed)?;
+    let mut place = Place::new(input, options, LINES)?;
+    for (part, order) in [&order[..cut], &order[cut..]].into_iter().enumerate() {
+        rows.write(order, &mut place.parts[part])?;
+    }
+    let [train, val] = place.finish()?;
+    let (train_lines, val_lines) = (cut as u64, summary.records - cut as u64);
+    Ok(SplitReport {
+        unit: "lines",
+        lines: summary.lines,
+        train_lines,
+        val_lines,
+        bad: summary.bad,
+        train,
+        val,
+    })
+}
+
+fn split_text(
+    input: &Path,
+    text: &TextSource,
+    options: &SplitOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<SplitReport> {
+    let count = text.read(options.limit, &mut |_| Ok(()))?;
+    let train_lines = match options.ratio {
+        0.0 => 0,
+        ratio => train_characters(text, &count, 1.0 - ratio)?,
+    };
+    let mut place = Place::new(input, options, TEXT)?;
+    let (mut left, mut done) = (train_lines, 0);
+    text.read(options.limit, &mut |chunk| {
+        let TextChunk::Text(chunk) = chunk else { return Ok(()) };
+        let (first, characters) = first_characters(chunk, left);
+        left -= characters;
+        for (part, text) in [(0, first), (1, &chunk[first.len()..])] {
+            place.parts[part].write_all(text.as_bytes()).map_err(|e| Error::io("write", input, e))?;
+        }
+        done += chunk.len() as u64;
+        progress(done, text.bytes());
+        Ok(())
+    })?;
+    let [train, val] = place.finish()?;
+    let (lines, val_lines) = (count.characters, count.characters - train_lines);
+    let bad = BadLines::default();
+    Ok(SplitReport { unit: "characters", lines, train_lines, val_lines, bad, train, val })
+}
+
+/// Good rows in a temporary file, each a line, and where they are.
+struct Rows {
+    file: BufWriter<File>,
+    spans: Vec<(u64, u64)>,
+    bytes: u64,
+    name: String,
+}
+
+impl Rows {
+    fn new(name: &str) -> Result<Self> {
+        let file = tempfile::tempfile();
+        let file = file.map_err(|e| Error::io_named("make a temporary copy of", name, e))?;
+        let file = BufWriter::with_capacity(1 << 18, file);
+        Ok(Self { file, spans: Vec::new(), bytes: 0, name: name.to_owned() })
+    }
+
+    fn add(&mut self, line: &[u8]) -> Result<()> {
+        self.file.write_all(line).map_err(|e| Error::io_named("copy", &self.name, e))?;
+        self.spans.push((self.bytes, line.len() as u64));
+        self.bytes += line.len() as u64;
+        Ok(())
+    }
+
+    fn write(&mut self, order: &[u32], to: &mut impl Write) -> Result<()> {
+        let copied = self.file.flush().and_then(|()| {
+            let mut file = self.file.get_ref();
+            let mut line = Vec::new();
+            for &row in order {
+                let (start, length) = self.spans[row as usize];
+                file.seek(SeekFrom::Start(start))?;
+                line.resize(length as usize, 0);
+                file.read_exact(&mut line)?;
+                line.push(b'\n');
+                to.write_all(&line)?;
+            }
+            io::Result::Ok(())
+        });
+        copied.map_err(|e| Error::io_named("split", &self.name, e))
+    }
+}
+
+/// Where the two files go.
+struct Place {
+    parts: [BufWriter<File>; 2],
+    targets: [PathBuf; 2],
+    staged: Staged,
+}
+
+enum Staged {
+    /// A folder of their own.
+    Folder(OutputFolder),
+    /// Beside the input: a folder that they are moved out of.
+    Beside(NewFolder),
+}
+
+impl Place {
+    fn new(input: &Path, options: &SplitOptions, names: [&str; 2]) -> Result<Self> {
+        let (staged, folder) = match &options.out {
+            Some(out) => (Staged::Folder(OutputFolder::create(out, options.force, FILES)?), out.clone()),
+            None if input.as_os_str() == "-" => {
+                return Err(Error::BadOption("name a folder for what comes from standard input".to_owned()));
+            }
+            None => {
+                let beside = input.parent().unwrap_or(Path::new("")).to_owned();
+                let targets = names.map(|name| beside.join(name));
+                for target in &targets {
+                    let is_there = minigpt_files::is_there(target)?;
+                    if is_there && (!options.force || same_file(target, input)) {
+                        return Err(minigpt_files::Error::Exists { path: target.clone() }.into());
+                    }
+                }
+                (Staged::Beside(NewFolder::create(&beside.join(".split"))?), beside)
+            }
+        };
+        let path = match &staged {
+            Staged::Folder(folder) => folder.path(),
+            Staged::Beside(folder) => folder.path(),
+        };
+        let create = |name: &str| {
+            let path = path.join(name);
+            let file = File::create(&path).map_err(|e| Error::io("create", &path, e))?;
+            Ok::<_, Error>(BufWriter::with_capacity(1 << 18, file))
+        };
+        let parts = [create(names[0])?, create(names[1])?];
+        Ok(Self { parts, targets: names.map(|name| folder.join(name)), staged })
+    }
+
+    /// Puts both into their place.
+    fn finish(self) -> Result<[PathBuf; 2]> {
+        for (mut part, target) in self.parts.into_iter().zip(&self.targets) {
+            part.flush().map_err(|e| Error::io("write", target, e))?;
+        }
+        match self.staged {
+            Staged::Folder(folder) => folder.finish()?,
+            Staged::Beside(folder) => {
+                // The training file comes last: it is what a reader looks for.
+                for target in self.targets.iter().rev() {
+                    move_file(&folder.path().join(target.file_name().unwrap_or_default()), target)?;
+                }
+            }
+        }
+        Ok(self.targets)
+    }
+}
+
+fn same_file(a: &Path, b: &Path) -> bool {
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::fs;
 
     fn options(ratio: f64, seed: u64) -> SplitOptions {
-        SplitOptions { ratio, seed, limit: None, force: true }
+        SplitOptions {
+            kind: None,
+            ratio,
+            seed,
+            limit: None,
+            out: None,
+            force: true,
+            read: ReadOptions::default(),
+        }
     }
 
-    fn run(bytes: &[u8], options: &SplitOptions) -> Result<(Vec<u8>, Vec<u8>, SplitReport)> {
+    fn run(name: &str, bytes: &[u8], options: &SplitOptions) -> Result<(String, String, SplitReport)> {
         let dir = tempfile::tempdir().unwrap();
-        let input = dir.path().join("in.jsonl");
-        std::fs::write(&input, bytes).unwrap();
-        let out = dir.path().join("out");
-        let report = split(&input, &out, options, &mut |_, _| {})?;
-        Ok((std::fs::read(out.join(FILES[0])).unwrap(), std::fs::read(out.join(FILES[1])).unwrap(), report))
+        let input = dir.path().join(name);
+        fs::write(&input, bytes).unwrap();
+        let report = split(&input, options, &mut |_, _| {})?;
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "nothing but the input and two files");
+        let read = |path: &Path| fs::read_to_string(path).unwrap();
+        Ok((read(&report.train), read(&report.val), report))
+    }
+
+    fn line(i: usize) -> String {
+        format!("{{\"question\": \"{i}\",\t\"answer\":\"a\"}}\n")
     }
 
     #[test]
-    fn the_parts_have_exactly_the_asked_sizes() {
-        let bytes: Vec<u8> = (0..1000).flat_map(|i| format!("{i}\n").into_bytes()).collect();
-        for (ratio, expected) in [(0.8, 800), (0.0, 0), (1.0, 1000), (0.9995, 999)] {
-            let (train, val, report) = run(&bytes, &options(ratio, 1)).unwrap();
-            assert_eq!(report.train_lines, expected);
-            assert_eq!(memchr::memchr_iter(b'\n', &train).count() as u64, expected);
-            assert_eq!(report.val_lines, 1000 - expected);
-            assert_eq!(train.len() + val.len(), bytes.len());
-            assert_eq!(report.bad.total, 1000, "numbers are not question/answer lines");
-        }
+    fn examples_are_shuffled_and_cut_and_bad_lines_are_in_neither() {
+        let mut lines: Vec<String> = (0..100).map(line).collect();
+        lines.insert(7, "\n".to_owned());
+        lines.insert(30, "rubbish\n".to_owned());
+        let bytes = lines.concat();
+        let (train, val, report) = run("data.jsonl", bytes.as_bytes(), &options(0.9, 1)).unwrap();
+        assert_eq!((report.lines, report.train_lines, report.val_lines), (102, 90, 10));
+        assert_eq!((report.bad.total, report.bad.blank, report.bad.first[0].line), (1, 1, 31));
+        assert_eq!((train.lines().count(), val.lines().count()), (90, 10));
+        let together: Vec<String> =
+            train.lines().chain(val.lines()).map(|line| format!("{line}\n")).collect();
+        let in_order: Vec<String> = (0..100).map(line).collect();
+        assert_ne!(together, in_order, "the order was kept");
+        let mut sorted = together.clone();
+        sorted.sort_by_key(|line| in_order.iter().position(|other| other == line).unwrap());
+        assert_eq!(sorted, in_order);
+        assert_eq!(run("data.jsonl", bytes.as_bytes(), &options(0.9, 1)).unwrap().0, train);
+        assert_ne!(run("data.jsonl", bytes.as_bytes(), &options(0.9, 2)).unwrap().0, train);
     }
 
     #[test]
-    fn a_seed_decides_and_another_decides_otherwise() {
-        let bytes = b"{}\n{ }\n{  }\n{   }\n".repeat(50);
-        let of = |seed| run(&bytes, &options(0.5, seed)).unwrap().0;
-        assert_eq!(of(1), of(1));
-        assert_ne!(of(1), of(2));
+    fn a_table_becomes_json_lines_and_a_text_is_cut() {
+        let (train, _, report) =
+            run("a.csv", "question,answer\n1,\"x, y\"\n2,z\n".as_bytes(), &options(1.0, 1)).unwrap();
+        assert!(train.contains("{\"question\":\"1\",\"answer\":\"x, y\"}\n"), "{train}");
+        assert_eq!((report.train_lines, report.val_lines), (2, 0));
+        let (train, val, report) = run("a.txt", "天空 is blue".as_bytes(), &options(0.5, 1)).unwrap();
+        assert_eq!((train.as_str(), val.as_str(), report.unit), ("天空 is", " blue", "characters"));
     }
 
     #[test]
-    fn every_line_is_equally_likely_to_be_chosen() {
-        let mut chosen = [0; 10];
-        for seed in 0..2000 {
-            let mut selection = Selection::new(10, 0.3, seed).unwrap();
-            chosen.iter_mut().for_each(|n| *n += i32::from(selection.choose()));
-        }
-        assert!(chosen.iter().all(|&n| (500..700).contains(&n)), "{chosen:?}");
-    }
-
-    #[test]
-    fn empty_files_and_impossible_ratios_leave_nothing() {
-        assert!(run(b"", &options(0.5, 0)).unwrap_err().to_string().ends_with("has no text in it"));
+    fn nothing_is_overwritten_and_nothing_usable_is_an_error() {
+        assert!(run("a.jsonl", b"", &options(0.5, 0)).is_err());
+        let error = run("a.jsonl", b"x\n", &options(0.5, 0)).unwrap_err().to_string();
+        assert!(error.contains("has no usable line: 1 bad"), "{error}");
         for ratio in [-0.1, 1.1, f64::NAN] {
-            assert!(run(b"x\n", &options(ratio, 0)).unwrap_err().to_string().contains("between 0 and 1"));
+            let error = run("a.jsonl", line(1).as_bytes(), &options(ratio, 0)).unwrap_err().to_string();
+            assert!(error.contains("between 0 and 1"), "{error}");
         }
+        // The input itself would be replaced.
+        assert!(run("train.jsonl", line(1).as_bytes(), &options(0.5, 0)).is_err());
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a.jsonl"), line(1)).unwrap();
+        fs::write(dir.path().join("val.jsonl"), "mine").unwrap();
+        let polite = SplitOptions { force: false, ..options(0.5, 0) };
+        assert!(split(&dir.path().join("a.jsonl"), &polite, &mut |_, _| {}).is_err());
+        assert_eq!(fs::read_to_string(dir.path().join("val.jsonl")).unwrap(), "mine");
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn every_line_is_in_exactly_one_part_byte_for_byte(
-            mut bytes in proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'a'), any::<u8>()], 1..300),
-            ratio in 0.0..=1.0, seed: u64,
-        ) {
-            // Make lines distinct, so that each can be found again: number them.
-            bytes = bytes.split_inclusive(|&b| b == b'\n').enumerate()
-                .flat_map(|(i, line)| [format!("{i} ").as_bytes(), line].concat()).collect();
-            let (train, val, report) = run(&bytes, &options(ratio, seed)).unwrap();
-            let lines = |part: &[u8]| -> Vec<Vec<u8>> {
-                part.split_inclusive(|&b| b == b'\n').map(<[u8]>::to_vec).collect()
-            };
-            let (train, val) = (lines(&train), lines(&val));
-            prop_assert_eq!((train.len() as u64, val.len() as u64), (report.train_lines, report.val_lines));
-            let number = |line: &Vec<u8>| -> u64 {
-                std::str::from_utf8(line.split(|&b| b == b' ').next().unwrap()).unwrap().parse().unwrap()
-            };
-            let mut together = [train, val].concat();
-            together.sort_by_key(number);
-            prop_assert_eq!(together, lines(&bytes));
+        fn every_example_is_in_exactly_one_part(count in 0_u64..200, ratio in 0.0..=1.0, seed: u64) {
+            let (mut order, cut) = split_order(count, ratio, seed).unwrap();
+            prop_assert_eq!(cut, (count as f64 * ratio) as usize);
+            order.sort_unstable();
+            prop_assert!(order.into_iter().map(u64::from).eq(0..count));
         }
     }
 }

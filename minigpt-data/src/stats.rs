@@ -2,13 +2,13 @@
 
 use crate::bad_lines::BadLines;
 use crate::builtin;
-use crate::corpus::CorpusKind;
 use crate::error::{Error, Result};
-use crate::jsonl::JsonlFile;
 use crate::lengths::Lengths;
 use crate::prepared::{Prepared, TokenizerMeta};
 use crate::qa_encoder::QaEncoder;
 use crate::record::Record;
+use crate::record_file::ReadOptions;
+use crate::source::Source;
 use crate::text_parts::count_text;
 use crate::text_reader::Cleaned;
 use crate::text_source::{TextChunk, TextSource};
@@ -94,24 +94,33 @@ pub struct TokenStats {
 ///
 /// # Errors
 /// Whatever is wrong with the data.
-pub fn stats(path: &Path, tokenizer: Option<&TokenizerChoice>, limit: Option<u64>) -> Result<Stats> {
+pub fn stats(
+    path: &Path,
+    read: &ReadOptions,
+    tokenizer: Option<&TokenizerChoice>,
+    limit: Option<u64>,
+) -> Result<Stats> {
+    stats_of(Source::open(path, None, read)?, tokenizer, limit)
+}
+
+fn stats_of(source: Source, tokenizer: Option<&TokenizerChoice>, limit: Option<u64>) -> Result<Stats> {
     let choice = tokenizer.unwrap_or(&TokenizerChoice::Char);
-    if path == Path::new(builtin::NAME) {
-        let pairs = builtin::train().into_iter().chain(builtin::held_out());
-        let limit = limit.map_or(usize::MAX, |limit| limit as usize);
-        let records: Vec<Record> = pairs.take(limit).map(Record::from).collect();
-        return record_stats(builtin::NAME, &records, choice).map(Stats::Qa);
-    }
-    match CorpusKind::of(path) {
-        CorpusKind::Text if Prepared::is_at(path) => token_stats(path, tokenizer, limit).map(Stats::Tokens),
-        CorpusKind::Text => text_stats(path, choice, limit).map(Stats::Text),
-        CorpusKind::Qa => {
-            let file = JsonlFile::open(path)?;
+    match source {
+        Source::BuiltIn => {
+            let pairs = builtin::train().into_iter().chain(builtin::held_out());
+            let limit = limit.map_or(usize::MAX, |limit| limit as usize);
+            let records: Vec<Record> = pairs.take(limit).map(Record::from).collect();
+            record_stats(builtin::NAME, &records, choice).map(Stats::Qa)
+        }
+        Source::Random => Err(Error::BadOption("random rows have nothing to be measured".to_owned())),
+        Source::Tokens(folder) => token_stats(&folder, tokenizer, limit).map(Stats::Tokens),
+        Source::Text(text) => text_stats(&text, choice, limit).map(Stats::Text),
+        // The part that is learned from.
+        Source::Parts { train, .. } => stats_of(*train, tokenizer, limit),
+        Source::Records(file) => {
             let tokenizer = choice.for_lines(&file, limit)?;
             let mut counting = Counting::new(file.name(), &tokenizer)?;
-            let summary = file.read(limit, &mut |line, record| {
-                counting.add(&record).map_err(|e| Error::in_line(file.name(), line, e))
-            })?;
+            let summary = file.read(limit, &mut |_, record| counting.add(&record))?;
             Ok(Stats::Qa(QaStats { bad: summary.bad, ..counting.stats }))
         }
     }
@@ -159,10 +168,9 @@ impl<'a> Counting<'a> {
     }
 }
 
-fn text_stats(path: &Path, choice: &TokenizerChoice, limit: Option<u64>) -> Result<TextStats> {
-    let source = TextSource::open(path)?;
+fn text_stats(source: &TextSource, choice: &TokenizerChoice, limit: Option<u64>) -> Result<TextStats> {
     let ready = match choice {
-        TokenizerChoice::Bpe(_) => Some(count_text(&source, choice, limit, &mut |_| {})?.1),
+        TokenizerChoice::Bpe(_) => Some(count_text(source, choice, limit, &mut |_| {})?.tokenizer),
         choice => choice.ready()?,
     };
     let mut builder = CharBuilder::new(&[]);
@@ -258,7 +266,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("qa.jsonl");
         std::fs::write(&path, text).unwrap();
-        match stats(&path, None, None).unwrap() {
+        match stats(&path, &ReadOptions::default(), None, None).unwrap() {
             Stats::Qa(stats) => stats,
             other => panic!("{other:?}"),
         }
@@ -286,7 +294,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("text.txt");
         std::fs::write(&path, "Hello, world!\n").unwrap();
-        let of = |choice| match stats(&path, Some(&choice), None).unwrap() {
+        let of = |choice| match stats(&path, &ReadOptions::default(), Some(&choice), None).unwrap() {
             Stats::Text(stats) => {
                 (stats.characters, stats.distinct, stats.tokens, stats.tokenizer.vocab_size)
             }

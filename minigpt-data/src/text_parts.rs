@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::text_source::{TextChunk, TextSource, TextSummary, first_characters};
 use crate::tokenizer_choice::{Builder, TokenizerChoice};
 use crate::tokens::TokenWriter;
+use crate::unknown::Unknown;
 use minigpt_tokenizer::{END_OF_TEXT, Error as TokenizerError, StreamEncoder, Tokenizer};
 use std::mem;
 
@@ -31,17 +32,18 @@ pub(crate) fn count_text(
     choice: &TokenizerChoice,
     limit: Option<u64>,
     progress: &mut dyn FnMut(u64),
-) -> Result<(TextSummary, Tokenizer)> {
+) -> Result<Counted> {
     let ready = choice.ready()?;
     // Documents are ended by this token, which a BPE would have in the vocabulary.
     let specials: &[&str] = if matches!(choice, TokenizerChoice::Bpe(_)) { &[END_OF_TEXT] } else { &[] };
     let mut builder = Builder::new(choice, specials)?;
-    let collect = ready.is_none();
+    let mut unknown = Unknown::default();
     let mut done = 0;
     let summary = source.read(limit, &mut |chunk| {
         if let TextChunk::Text(text) = chunk {
-            if collect {
-                builder.push(text);
+            match &ready {
+                None => builder.push(text),
+                Some(tokenizer) => unknown.add(tokenizer, text),
             }
             done += text.len() as u64;
             progress(done);
@@ -52,7 +54,14 @@ pub(crate) fn count_text(
         Some(tokenizer) => tokenizer,
         None => builder.finish()?,
     };
-    Ok((summary, tokenizer))
+    Ok(Counted { summary, tokenizer, unknown })
+}
+
+/// What a first pass over a text found.
+pub(crate) struct Counted {
+    pub summary: TextSummary,
+    pub tokenizer: Tokenizer,
+    pub unknown: Unknown,
 }
 
 /// How many characters are for training: nanoGPT's `int(n * 0.9)`.

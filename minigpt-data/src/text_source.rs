@@ -1,4 +1,5 @@
-//! Where plain text comes from: a file, standard input, or a folder of files read one after another.
+//! Where plain text comes from: a file, standard input, rows that hold a text each, or a folder of files read one after
+//! another.
 //!
 //! In a folder, files that end in `.txt`, `.text`, `.md` or `.markdown` are read, in the order of their paths,
 //! folders within it as well; names that start with a dot are left out, links to folders are not followed.
@@ -6,6 +7,9 @@
 
 use crate::error::{Error, Result};
 use crate::input_file::InputFile;
+use crate::record::Example;
+use crate::record_file::{ReadOptions, RecordFile};
+use crate::row_file::Layout;
 use crate::text_reader::{Cleaned, TextReader};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -23,12 +27,15 @@ pub struct TextSource {
     documents: Documents,
     bytes: u64,
     left_out: u64,
+    /// What the file could be read as.
+    instead: Option<Layout>,
 }
 
 #[derive(Debug)]
 enum Documents {
     One(InputFile),
-    Folder(Vec<PathBuf>),
+    Folder(Vec<PathBuf>, ReadOptions),
+    Rows(RecordFile),
 }
 
 /// What a source gives, chunk by chunk.
@@ -36,7 +43,7 @@ enum Documents {
 pub enum TextChunk<'a> {
     /// Some text.
     Text(&'a str),
-    /// One file ended and another begins.
+    /// One file or row ended and another begins.
     NextFile,
 }
 
@@ -47,6 +54,9 @@ pub struct TextSummary {
     pub files: u64,
     /// Files of a folder that were left out, because they don't look like text.
     pub left_out: u64,
+    /// Rows that held no text.
+    #[serde(default)]
+    pub bad_rows: u64,
     /// Characters (Unicode scalar values), after cleaning.
     pub characters: u64,
     /// What was changed on the way.
@@ -55,11 +65,12 @@ pub struct TextSummary {
 
 impl TextSource {
     /// Finds the text at a path; `-` is standard input.
-    pub fn open(path: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// What can't be read, a file that is no text, a folder without any.
+    pub fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
         if !path.is_dir() {
-            let file = InputFile::open(path)?;
-            let (name, bytes) = (file.name().to_owned(), file.bytes());
-            return Ok(TextSource { name, documents: Documents::One(file), bytes, left_out: 0 });
+            return Self::of_file(InputFile::open_as(path, options.encoding)?, None);
         }
         let mut found = Found::default();
         walk(path, &mut found)?;
@@ -73,7 +84,35 @@ impl TextSource {
         found.files.sort();
         let name = path.display().to_string();
         let Found { files, bytes, others } = found;
-        Ok(TextSource { name, documents: Documents::Folder(files), bytes, left_out: others })
+        let documents = Documents::Folder(files, options.clone());
+        Ok(TextSource { name, documents, bytes, left_out: others, instead: None })
+    }
+
+    /// The text of a file, which may be one of rows that somebody wants to read as it is.
+    pub(crate) fn of_file(file: InputFile, instead: Option<Layout>) -> Result<Self> {
+        refuse_binary(&file)?;
+        let (name, bytes) = (file.name().to_owned(), file.bytes());
+        Ok(TextSource { name, documents: Documents::One(file), bytes, left_out: 0, instead })
+    }
+
+    /// The texts of rows.
+    pub(crate) fn of_rows(rows: RecordFile) -> Self {
+        let (name, bytes) = (rows.name().to_owned(), rows.bytes());
+        TextSource { name, documents: Documents::Rows(rows), bytes, left_out: 0, instead: None }
+    }
+
+    /// In words.
+    pub(crate) fn describe(&self) -> String {
+        let (what, encoding) = match &self.documents {
+            Documents::One(file) => ("text".to_owned(), file.encoding()),
+            Documents::Folder(files, _) => (format!("{} files of text", files.len()), None),
+            Documents::Rows(rows) => (format!("{} of texts", rows.layout()), rows.encoding()),
+        };
+        let encoding = encoding.map_or_else(String::new, |encoding| format!(" in {}", encoding.name()));
+        let instead = self.instead.map_or_else(String::new, |layout| {
+            format!(", as asked for, though it is {layout} that could be read row by row")
+        });
+        format!("{what}{encoding}{instead}")
     }
 
     /// The path, or "standard input".
@@ -103,17 +142,50 @@ impl TextSource {
         };
         match &self.documents {
             Documents::One(file) => reading.file(file.rewind()?, file.name())?,
-            Documents::Folder(files) => {
+            Documents::Folder(files, options) => {
                 for path in files {
-                    let (file, _) = minigpt_files::open_file(path)?;
-                    reading.file(&file, &path.display().to_string())?;
+                    let file = InputFile::open_as(path, options.encoding)?;
+                    refuse_binary(&file)?;
+                    reading.file(file.rewind()?, file.name())?;
                 }
+            }
+            Documents::Rows(rows) => {
+                let read = rows.examples(None, &mut |_, example| match example {
+                    Example::Text(text) => reading.file(text.as_bytes(), rows.name()).map(|()| None),
+                    Example::Record(..) => Ok(Some("holds no \"text\"".to_owned())),
+                })?;
+                reading.summary.files = rows.files();
+                reading.summary.bad_rows = read.bad.total;
             }
         }
         if reading.summary.characters == 0 {
             return Err(Error::Empty { name: self.name.clone() });
         }
         Ok(reading.summary)
+    }
+}
+
+/// Refuses what nobody would call a text.
+fn refuse_binary(file: &InputFile) -> Result<()> {
+    const SIGNS: [(&[u8], &str); 9] = [
+        (b"PK\x03\x04", "a zip archive (or a document of an office program)"),
+        (b"\x1f\x8b", "compressed with gzip"),
+        (b"BZh", "compressed with bzip2"),
+        (b"\xfd7zXZ", "compressed with xz"),
+        (b"\x28\xb5\x2f\xfd", "compressed with zstd"),
+        (b"%PDF-", "a PDF"),
+        (b"\x89PNG", "a picture"),
+        (b"GGUF", "a model"),
+        (b"\x7fELF", "a program"),
+    ];
+    let sample = file.sample();
+    let sign = SIGNS.iter().find(|(sign, _)| sample.starts_with(sign)).map(|(_, what)| *what);
+    let is_odd = |&&byte: &&u8| byte < b' ' && !b"\t\n\r\x0c\x1b".contains(&byte);
+    let odd = sample.iter().filter(is_odd).count();
+    // A stray control character is no reason; one in a hundred bytes is.
+    match sign.or((odd > 8 && odd * 100 > sample.len()).then_some("a binary file")) {
+        Some(what) => Err(Error::Binary { name: file.name().to_owned(), what }),
+        None => Ok(()),
     }
 }
 
@@ -250,7 +322,7 @@ mod tests {
             (".hidden.txt", "no"),
             (".git/x.txt", "no"),
         ]);
-        let source = TextSource::open(dir.path()).unwrap();
+        let source = TextSource::open(dir.path(), &ReadOptions::default()).unwrap();
         let (text, summary) = read(&source, None);
         assert_eq!(text, "zed\n|ay\n|bee");
         assert_eq!((summary.files, summary.left_out, summary.characters), (4, 1, 10));
@@ -261,7 +333,7 @@ mod tests {
     #[test]
     fn a_limit_counts_characters() {
         let dir = folder(&[("a.txt", "中文字"), ("b.txt", "more")]);
-        let source = TextSource::open(dir.path()).unwrap();
+        let source = TextSource::open(dir.path(), &ReadOptions::default()).unwrap();
         for (limit, expected) in
             [(1, "中"), (3, "中文字"), (4, "中文字\n"), (5, "中文字\n|m"), (99, "中文字\n|more")]
         {
@@ -272,7 +344,9 @@ mod tests {
     #[test]
     fn nothing_to_read_is_an_error_that_says_so() {
         let dir = folder(&[("a.csv", "1,2"), ("empty.txt", "\u{feff}")]);
-        let read = |path: &Path| TextSource::open(path).and_then(|s| s.read(None, &mut |_| Ok(())));
+        let read = |path: &Path| {
+            TextSource::open(path, &ReadOptions::default()).and_then(|s| s.read(None, &mut |_| Ok(())))
+        };
         assert!(read(&dir.path().join("empty.txt")).unwrap_err().to_string().ends_with("has no text in it"));
         assert!(read(dir.path()).unwrap_err().to_string().ends_with("has no text in it"));
         fs::remove_file(dir.path().join("empty.txt")).unwrap();

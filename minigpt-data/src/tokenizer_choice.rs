@@ -1,15 +1,15 @@
 //! Which tokenizer a data set is read with: one made from the data itself, GPT-2's, or one from a file.
 
 use crate::error::Result;
-use crate::jsonl::JsonlFile;
 use crate::record::Record;
+use crate::record_file::RecordFile;
 use minigpt_tokenizer::{BpeTrainer, CharBuilder, PAD, SEP, Tokenizer, UNK};
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 /// What question/answer data needs beside characters: ids 0, 1 and 2, as in the vocabulary files people have.
-const QA_SPECIALS: [&str; 3] = [PAD, UNK, SEP];
+pub const QA_SPECIALS: [&str; 3] = [PAD, UNK, SEP];
 
 /// A tokenizer by name.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ impl TokenizerChoice {
     }
 
     /// The tokenizer for a file of question/answer lines: one pass over it where it must be made.
-    pub fn for_lines(&self, file: &JsonlFile, limit: Option<u64>) -> Result<Tokenizer> {
+    pub fn for_lines(&self, file: &RecordFile, limit: Option<u64>) -> Result<Tokenizer> {
         if let Some(tokenizer) = self.ready()? {
             return Ok(tokenizer);
         }

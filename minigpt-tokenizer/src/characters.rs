@@ -24,6 +24,8 @@ pub struct CharTokenizer {
     table: Table,
     specials: Specials,
     unk: Option<u32>,
+    /// Whether a character that has no token, where there is no `<unk>` either, is left out instead of refused.
+    leaves_out: bool,
 }
 
 /// Collects the characters of a text that may come in pieces.
@@ -104,7 +106,17 @@ impl CharTokenizer {
         }
         let specials = Specials::new(named)?;
         let unk = specials.id(UNK);
-        Ok(Self { tokens, table, specials, unk })
+        Ok(Self { tokens, table, specials, unk, leaves_out: false })
+    }
+
+    /// The same, but a character that has no token, where there is no `<unk>` either, is left out instead of refused.
+    pub fn leaving_out(self) -> Self {
+        Self { leaves_out: true, ..self }
+    }
+
+    /// The characters of a text that have no token of their own.
+    pub fn unknown<'a>(&'a self, text: &'a str) -> impl Iterator<Item = char> + 'a {
+        text.chars().filter(|&character| self.table.get(character) == NONE)
     }
 
     /// How many tokens there are.
@@ -141,7 +153,7 @@ impl CharTokenizer {
                 ids.push(id);
             } else if let Some(unk) = self.unk {
                 ids.push(unk);
-            } else {
+            } else if !self.leaves_out {
                 return Err(Error::UnknownCharacter { character, position: ids.len() - start });
             }
         }
@@ -203,6 +215,15 @@ mod tests {
         let mut builder = CharBuilder::new(&[]);
         ["b你", "", "a好"].iter().for_each(|piece| builder.push(piece));
         assert_eq!(builder.finish().unwrap().tokens(), ["a", "b", "你", "好"]);
+    }
+
+    #[test]
+    fn an_unknown_character_can_be_left_out() {
+        let tokenizer = CharTokenizer::from_text(&[], "ab".chars()).unwrap().leaving_out();
+        let mut ids = Vec::new();
+        tokenizer.encode_into("aéb", &mut ids).unwrap();
+        assert_eq!(ids, [0, 1]);
+        assert_eq!(tokenizer.unknown("aéb$").collect::<String>(), "é$");
     }
 
     #[test]

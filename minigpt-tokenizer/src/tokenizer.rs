@@ -127,6 +127,22 @@ impl Tokenizer {
         self.specials().iter().map(|(name, _)| name)
     }
 
+    /// The same, but text that has no token is left out instead of refused.
+    pub fn leaving_out(self) -> Self {
+        match self {
+            Self::Char(characters) => Self::Char(characters.leaving_out()),
+            Self::Bpe(bpe) => Self::Bpe(bpe),
+        }
+    }
+
+    /// The characters of a text that have no token of their own. A byte-level tokenizer has one for every byte.
+    pub fn unknown(&self, text: &str) -> Vec<char> {
+        match self {
+            Self::Char(characters) => characters.unknown(text).collect(),
+            Self::Bpe(_) => Vec::new(),
+        }
+    }
+
     /// Decodes ids as they come.
     pub fn decoder(&self) -> StreamDecoder<'_> {
         StreamDecoder::new(self)

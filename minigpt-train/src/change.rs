@@ -7,7 +7,7 @@ use std::fmt;
 
 /// The settings that say how long a run is and how it is watched. All others say which run it is. The data may lie
 /// elsewhere: a fingerprint tells whether it is the same.
-const CHANGEABLE: [&str; 14] = [
+const CHANGEABLE: [&str; 15] = [
     "train.max_iters",
     "train.epochs",
     "train.lr_decay_iters",
@@ -21,6 +21,7 @@ const CHANGEABLE: [&str; 14] = [
     "train.sample_interval",
     "train.max_minutes",
     "data.path",
+    "data.val_path",
     "sample.prompt",
 ];
 

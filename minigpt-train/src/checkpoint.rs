@@ -8,7 +8,7 @@ use crate::run_folder::{RunFolder, io};
 use candle_core::{Device, Tensor};
 use minigpt_data::Position;
 use minigpt_formats::hugging_face::{self, SaveOptions};
-use minigpt_formats::{ExtraKeys, Loaded};
+use minigpt_formats::{ChatTemplate, ExtraKeys, Loaded};
 use minigpt_model::Gpt;
 use minigpt_tokenizer::Tokenizer;
 use serde::{Deserialize, Serialize};
@@ -74,18 +74,29 @@ pub struct Checkpoint {
     pub optimizer: HashMap<String, Tensor>,
 }
 
+/// What a model folder holds.
+#[derive(Clone, Copy)]
+pub struct Model<'a> {
+    /// The decoder.
+    pub gpt: &'a Gpt,
+    /// Further keys for its `config.json`.
+    pub extra: &'a ExtraKeys,
+    /// What makes its ids.
+    pub tokenizer: Option<&'a Tokenizer>,
+    /// How it is spoken to.
+    pub template: Option<&'a ChatTemplate>,
+}
+
 /// Writes the model folder `name` of a run; with an optimiser, all that resuming needs.
-pub fn save(
-    run: &RunFolder,
-    name: &str,
-    (gpt, extra): (&Gpt, &ExtraKeys),
-    tokenizer: Option<&Tokenizer>,
-    resume: Option<(&State, &Optimizer)>,
-) -> Result<()> {
+pub fn save(run: &RunFolder, name: &str, model: Model, resume: Option<(&State, &Optimizer)>) -> Result<()> {
+    let Model { gpt, extra, tokenizer, template } = model;
     run.replace(name, |target| {
         hugging_face::save_as(gpt.view(), extra, target, SaveOptions::default(), &mut |_, _| {})?;
         if let Some(tokenizer) = tokenizer {
             tokenizer.save(target)?;
+        }
+        if let Some(template) = template {
+            template.save(target)?;
         }
         if let Some((state, optimizer)) = resume {
             let path = target.join(OPTIMIZER);

@@ -1,7 +1,7 @@
 //! The loop: batches in, better weights out, and events for whoever watches.
 
 use crate::change::Change;
-use crate::checkpoint::{self, Best, Checkpoint, State};
+use crate::checkpoint::{self, Best, Checkpoint, Model, State};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::evaluate::{evaluate, loss};
@@ -410,9 +410,16 @@ impl Trainer {
         let step = self.state.step;
         self.state.best = Some(Best { step, val_loss });
         self.state.without_progress = 0;
-        checkpoint::save(&self.run, "best", (&self.gpt, &self.extra), self.data.tokenizer.as_ref(), None)?;
+        checkpoint::save(&self.run, "best", self.model(), None)?;
         observer.event(Event::Saved { step, path: self.run.join("best") });
         Ok(())
+    }
+
+    /// All that goes into a model folder.
+    fn model(&self) -> Model<'_> {
+        let TrainingData { tokenizer, template, .. } = &self.data;
+        let (tokenizer, template) = (tokenizer.as_ref(), template.as_ref());
+        Model { gpt: &self.gpt, extra: &self.extra, tokenizer, template }
     }
 
     /// Whether the last checkpoint is too long ago, by steps or by the clock.
@@ -438,14 +445,13 @@ impl Trainer {
         self.check_weights()?;
         self.state.seconds = self.seconds();
         self.recorder.draw()?;
-        let tokenizer = self.data.tokenizer.as_ref();
         let resume = Some((&self.state, &self.optimizer));
-        checkpoint::save(&self.run, "last", (&self.gpt, &self.extra), tokenizer, resume)?;
+        checkpoint::save(&self.run, "last", self.model(), resume)?;
         observer.event(Event::Saved { step, path: self.run.join("last") });
         self.saved = step;
         if self.config.keep_checkpoints > 0 {
-            let model = (&self.gpt, &self.extra);
-            checkpoint::save(&self.run, &format!("step-{step:08}"), model, tokenizer, resume)?;
+            let resume = Some((&self.state, &self.optimizer));
+            checkpoint::save(&self.run, &format!("step-{step:08}"), self.model(), resume)?;
             checkpoint::rotate(&self.run, self.config.keep_checkpoints)?;
         }
         (self.saved_at, self.save_took) = (Instant::now(), began.elapsed());

@@ -26,7 +26,10 @@ impl Format {
         if model.path.exists()
             && let Some(template) = ChatTemplate::of(&OnDisk::open(&model.path)?)?
         {
-            return Ok(Self::Template(template));
+            // What this program trains on single questions needs no template to be spoken to.
+            let encoder = model.tokenizer.as_ref().and_then(|tokenizer| QaEncoder::new(tokenizer).ok());
+            let single = encoder.is_some_and(|encoder| template.source == encoder.template(false));
+            return Ok(if single { Self::Qa } else { Self::Template(template) });
         }
         let separator = model.need_tokenizer()?.special_id(SEP);
         Ok(if separator.is_some() { Self::Qa } else { Self::Plain })

@@ -49,7 +49,7 @@ pub use error::{Error, Result};
 pub use hub::Hub;
 pub use model_folder::ModelFolder;
 pub use questions::{Answered, answer_all};
-pub use run::{Place, Run};
+pub use run::{Place, Run, tokenizer_beside};
 pub use run_config::{DataConfig, RunConfig, SampleConfig};
 
 /// The example of the README, compiled.

@@ -30,7 +30,7 @@ impl ModelFolder {
     pub fn open_as(path: &Path, device: &Device, element_type: Option<ElementType>) -> Result<Self> {
         let files = OnDisk::open(path)?;
         let model = files.model()?;
-        let tokenizer = files.tokenizer(None, model.config())?.map(|(tokenizer, _)| tokenizer);
+        let tokenizer = files.tokenizer(None, model.config())?.map(|(tokenizer, _)| tokenizer.leaving_out());
         let Loaded { gpt, extra } = model.load_as(device, element_type)?;
         Ok(Self { path: path.to_owned(), gpt, extra, tokenizer })
     }

@@ -3,13 +3,17 @@
 use crate::error::{Error, Result};
 use crate::machine;
 use crate::run_config::RunConfig;
-use minigpt_data::{BadLines, Corpus, CorpusOptions, CorpusParts, Padding, QaOptions, TokenizerChoice};
+use minigpt_data::{
+    BadLines, Corpus, CorpusKind, CorpusOptions, CorpusParts, Padding, QaOptions, RandomRows, ReadOptions,
+    Source, TokenizerChoice,
+};
+use minigpt_formats::nanogpt;
 use minigpt_formats::{ExtraKeys, Loaded, OnDisk, load, load_config};
 use minigpt_model::plan::Plan;
 use minigpt_model::{Config, Device, Gpt};
-use minigpt_tokenizer::Tokenizer;
+use minigpt_tokenizer::{Tokenizer, UNK};
 use minigpt_train::{Change, RunFolder, Trainer, TrainingData, checkpoint};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The file in a run's folder that says how it is trained.
 const SETTINGS: &str = "config.toml";
@@ -35,6 +39,10 @@ pub struct Run {
     pub tokenizer: Option<Tokenizer>,
     /// Lines of the data that could not be used.
     pub bad_lines: BadLines,
+    /// Whether it learns from text or from questions and answers.
+    pub kind: CorpusKind,
+    /// What a person should know about the data: what it was read as, and what of it the vocabulary lacks.
+    pub notes: Vec<String>,
 }
 
 impl Run {
@@ -42,7 +50,7 @@ impl Run {
     /// one by one (`model.n_layer=2`): a model that is there already must agree with them.
     pub fn start(mut config: RunConfig, changes: &[String], place: Place, device: &Device) -> Result<Self> {
         let Place { out, from } = place;
-        let (data, bad_lines) = open_run_data(&config, from)?;
+        let OpenedData { data, bad_lines, kind, notes } = open_run_data(&config, from)?;
         config.model = shape(&config, &data, from, changes)?;
         check_memory(&config)?;
         // Opened last: nothing is made before it is certain that it can be trained.
@@ -52,7 +60,7 @@ impl Run {
         let trainer = Trainer::new(gpt, data, config.train.clone(), run)?.with_extra(extra);
         // Only now is the run accepted; a refused one leaves the folder as it was.
         minigpt_files::write_file(&settings, config.to_toml()?.as_bytes())?;
-        Ok(Self { trainer, config, changes: Vec::new(), tokenizer, bad_lines })
+        Ok(Self { trainer, config, changes: Vec::new(), tokenizer, bad_lines, kind, notes })
     }
 
     /// Goes on with the run in a folder, with its own settings but for `changes` such as `train.max_iters=960`. A
@@ -76,18 +84,26 @@ impl Run {
         }
         let changes = then.changes(&config, state.step);
         changes.iter().try_for_each(Change::check)?;
-        let (data, bad_lines) = open_run_data(&config, Some(&last))?;
+        let OpenedData { data, bad_lines, kind, notes } = open_run_data(&config, Some(&last))?;
         check_memory(&config)?;
         let tokenizer = data.tokenizer.clone();
         let others = changes.iter().filter(|change| !change.setting.starts_with("train.")).cloned().collect();
         let trainer = Trainer::resume(data, config.train.clone(), run, device)?.with_changes(others);
         minigpt_files::write_file(&settings, config.to_toml()?.as_bytes())?;
-        Ok(Self { trainer, config, changes, tokenizer, bad_lines })
+        Ok(Self { trainer, config, changes, tokenizer, bad_lines, kind, notes })
     }
 }
 
+/// The data of a run, ready to be drawn from.
+struct OpenedData {
+    data: TrainingData,
+    bad_lines: BadLines,
+    kind: CorpusKind,
+    notes: Vec<String>,
+}
+
 /// Opens the data of a run; the model that it trains further brings its tokenizer and its context.
-fn open_run_data(config: &RunConfig, base: Option<&Path>) -> Result<(TrainingData, BadLines)> {
+fn open_run_data(config: &RunConfig, base: Option<&Path>) -> Result<OpenedData> {
     let (tokenizer, block_size) = match base {
         Some(base) => (OnDisk::open(base)?.own_tokenizer()?, load_config(base)?.block_size),
         None => (None, config.model.block_size),
@@ -96,27 +112,32 @@ fn open_run_data(config: &RunConfig, base: Option<&Path>) -> Result<(TrainingDat
 }
 
 /// Opens the data of a configuration; a model that is trained further brings its tokenizer.
-fn open_data(
-    config: &RunConfig,
-    tokenizer: Option<Tokenizer>,
-    block_size: usize,
-) -> Result<(TrainingData, BadLines)> {
+fn open_data(config: &RunConfig, tokenizer: Option<Tokenizer>, block_size: usize) -> Result<OpenedData> {
     let data = &config.data;
     if !(0.0..1.0).contains(&data.val_fraction) {
         let fraction = data.val_fraction;
         let message = format!("data.val_fraction is {fraction}; it must be at least 0 and less than 1");
         return Err(Error::Setting(message));
     }
+    let path = Path::new(&data.path);
     let choice = match (tokenizer, &data.tokenizer) {
-        (Some(tokenizer), _) => Some(TokenizerChoice::Ready(tokenizer)),
+        // What a model lacks a token for is left out, and said.
+        (Some(tokenizer), _) => Some(TokenizerChoice::Ready(tokenizer.leaving_out())),
         (None, Some(name)) => Some(name.parse().unwrap_or(TokenizerChoice::Char)),
-        (None, None) => None,
+        (None, None) => tokenizer_beside(path)?.map(TokenizerChoice::Ready),
     };
     let options = CorpusOptions {
         kind: data.kind,
         tokenizer: choice,
         val_fraction: data.val_fraction,
         seed: config.train.seed,
+        val_path: data.val_path.as_ref().map(PathBuf::from),
+        read: ReadOptions { encoding: data.encoding, columns: data.columns.clone() },
+        random: RandomRows {
+            length: data.max_length.min(block_size + 1),
+            vocab_size: config.model.vocab_size,
+            ..RandomRows::default()
+        },
         limit: data.limit,
         qa: QaOptions {
             // One token of a sequence is only a target, so a context of T holds T + 1 of them.
@@ -125,13 +146,44 @@ fn open_data(
             padding: Padding::Longest,
         },
     };
-    let corpus = Corpus::open(Path::new(&data.path), &options)?;
+    let corpus = Corpus::open(path, &options)?;
+    let kind = match &corpus.parts {
+        CorpusParts::Qa { .. } => CorpusKind::Qa,
+        CorpusParts::Text { .. } => CorpusKind::Text,
+    };
+    let mut notes = vec![format!("{}: {}", data.path, corpus.read_as)];
+    if let Some(tokenizer) = &corpus.tokenizer {
+        notes.extend(corpus.unknown.in_words(tokenizer));
+        if matches!(tokenizer, Tokenizer::Char(_)) && tokenizer.special_id(UNK).is_none() {
+            let size = tokenizer.vocab_size();
+            notes.push(format!(
+                "its {size} characters are the vocabulary; of other texts the rest is left out"
+            ));
+        }
+    }
     let bad_lines = match &corpus.parts {
         CorpusParts::Qa { bad, .. } => bad.clone(),
         CorpusParts::Text { .. } => BadLines::default(),
     };
     let model = Config { block_size, ..config.model.clone() };
-    Ok((TrainingData::new(corpus, &model, &config.train, data.order)?, bad_lines))
+    let data = TrainingData::new(corpus, &model, &config.train, data.order)?;
+    Ok(OpenedData { data, bad_lines, kind, notes })
+}
+
+/// nanoGPT's vocabulary of characters beside tokens that say nothing of theirs.
+pub fn tokenizer_beside(path: &Path) -> Result<Option<Tokenizer>> {
+    let is_file = path.extension().is_some_and(|ending| ending == "bin");
+    if !path.is_dir() && !is_file {
+        return Ok(None);
+    }
+    let Ok(Source::Tokens(folder)) = Source::open(path, None, &ReadOptions::default()) else {
+        return Ok(None);
+    };
+    let (vocabulary, own) = (folder.join("meta.pkl"), folder.join("tokenizer.json"));
+    match vocabulary.is_file() && !own.is_file() {
+        true => Ok(Some(nanogpt::read_meta(&vocabulary)?)),
+        false => Ok(None),
+    }
 }
 
 /// The model's shape: the base's where there is one, otherwise the configuration's with the data's vocabulary.

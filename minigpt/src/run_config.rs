@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::settings;
 use crate::settings::refuse;
-use minigpt_data::{CorpusKind, LossOn, Order};
+use minigpt_data::{Columns, CorpusKind, LossOn, Order, TextEncoding};
 use minigpt_model::Config;
 use minigpt_train::{Change, TrainConfig};
 use serde::{Deserialize, Serialize};
@@ -15,10 +15,16 @@ use toml::{Table, Value};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {
-    /// A text, a JSONL file, a prepared folder, or `builtin`.
+    /// A text, a file of examples, a folder of either, a prepared folder, `builtin` or `random`.
     pub path: String,
-    /// What it is read as; the path tells when absent.
+    /// Data to judge by; a part of the other when absent.
+    pub val_path: Option<String>,
+    /// What it is read as; the data tells when absent.
     pub kind: Option<CorpusKind>,
+    /// Which columns or fields to read: `{ question = "Q", answer = "A" }`; those with the usual names when absent.
+    pub columns: Columns,
+    /// What the text is written in, for example `gbk`; found out when absent.
+    pub encoding: Option<TextEncoding>,
     /// `char`, `bpe:2000` (learnt from the data), `gpt2`, or a tokenizer's file; the data's own, or characters, when absent.
     pub tokenizer: Option<String>,
     /// The part kept for validation.
@@ -37,7 +43,10 @@ impl Default for DataConfig {
     fn default() -> Self {
         Self {
             path: String::new(),
+            val_path: None,
             kind: None,
+            columns: Columns::default(),
+            encoding: None,
             tokenizer: None,
             val_fraction: 0.1,
             max_length: 128,

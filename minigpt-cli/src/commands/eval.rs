@@ -1,5 +1,6 @@
 //! `minigpt eval`: how well a model predicts data, and how many questions it answers.
 
+use crate::commands::data::reading::ReadingArgs;
 use crate::device::DeviceKind;
 use crate::dtype;
 use crate::output;
@@ -10,7 +11,7 @@ use minigpt::{Answered, ModelFolder, answer_all};
 use minigpt_charts::{Table, count, counted};
 use minigpt_data::{
     Corpus, CorpusKind, CorpusOptions, CorpusParts, Dataset, Loader, LossOn, Order, Padding, Prepared,
-    QaDataset, QaOptions, Sampling, TextDataset, TokenizerChoice, builtin,
+    QaDataset, QaOptions, Sampling, Source, TextDataset, TokenizerChoice, builtin,
 };
 use minigpt_kernels::ElementType;
 use minigpt_train::{Evaluation, Workers, evaluate};
@@ -23,7 +24,7 @@ pub struct EvalArgs {
     /// The model folder.
     #[arg(long, value_name = "FOLDER")]
     model: PathBuf,
-    /// A text, a JSONL file of questions and answers, a prepared folder, or `builtin`.
+    /// A text, questions and answers in any form, a folder of either, a prepared folder, or `builtin`.
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
     /// Only the part that training learned from, or kept for validation. Otherwise all of a file, and the validation
@@ -54,6 +55,8 @@ pub struct EvalArgs {
     /// Where to compute.
     #[arg(long, value_enum, default_value = "cpu")]
     device: DeviceKind,
+    #[command(flatten)]
+    reading: ReadingArgs,
     /// Print one JSON value.
     #[arg(long)]
     json: bool,
@@ -138,7 +141,9 @@ fn open(args: &EvalArgs, model: &ModelFolder, loss_on: LossOn, max_length: usize
     if !prepared {
         model.need_tokenizer()?;
     }
-    let comes_in_parts = prepared || args.data.as_os_str() == builtin::NAME;
+    let is_folder = || Source::open(&args.data, None, &args.reading.options());
+    let in_parts = args.data.is_dir() && matches!(is_folder(), Ok(Source::Parts { val: Some(_), .. }));
+    let comes_in_parts = prepared || in_parts || args.data.as_os_str() == builtin::NAME;
     let part = args.part.or(comes_in_parts.then_some(Part::Val));
     let val_fraction = if part.is_some() { args.val_fraction } else { 0.0 };
     ensure!(
@@ -153,8 +158,10 @@ fn open(args: &EvalArgs, model: &ModelFolder, loss_on: LossOn, max_length: usize
         tokenizer: model.tokenizer.clone().map(TokenizerChoice::Ready),
         val_fraction,
         seed: args.seed,
+        read: args.reading.options(),
         limit: args.limit,
         qa: QaOptions { max_length, loss_on, padding: Padding::Longest },
+        ..CorpusOptions::default()
     };
     let corpus = Corpus::open(&args.data, &options).context("the data could not be opened")?;
     let nothing = || format!("{}: there is no such part", args.data.display());

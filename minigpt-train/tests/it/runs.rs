@@ -19,7 +19,7 @@ fn corpus() -> Corpus {
     let options = QaOptions { max_length: 40, loss_on: LossOn::Answer, padding: Padding::Longest };
     let train = QaDataset::from_records(&records, &tokenizer, options, None).unwrap();
     let parts = CorpusParts::Qa { train, val: None, bad: BadLines::default() };
-    Corpus { tokenizer: Some(tokenizer), parts }
+    Corpus::of(Some(tokenizer), parts)
 }
 
 fn model(corpus: &Corpus) -> Config {

@@ -102,6 +102,6 @@ fn trainer(gpt: Gpt, context: usize, args: &TrainArgs, run: RunFolder) -> Result
     // Two batches of text to draw windows from.
     let text = random_ids(2 * batch_size * context + 1, rows.vocab_size);
     let parts = CorpusParts::Text { train: Tokens::from(text), val: Tokens::from(Vec::new()) };
-    let data = TrainingData::new(Corpus { tokenizer: None, parts }, &rows, &train, None)?;
+    let data = TrainingData::new(Corpus::of(None, parts), &rows, &train, None)?;
     Ok(Trainer::new(gpt, data, train, run)?)
 }

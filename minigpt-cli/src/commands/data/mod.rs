@@ -1,8 +1,11 @@
 //! `minigpt data`: what goes into a model.
 
 mod download;
+mod export;
 mod list;
 mod prepare;
+pub mod reading;
+mod show;
 mod skipped;
 mod split;
 mod stats;
@@ -26,8 +29,12 @@ enum Command {
     Download(download::DownloadArgs),
     /// Turn text into files of tokens, for training on more than fits in memory.
     Prepare(prepare::PrepareArgs),
-    /// Split question/answer lines into a training and a validation file.
+    /// Split questions and answers, or a text, into a training and a validation file.
     Split(split::SplitArgs),
+    /// Look at examples: as they are written, or one as the model gets it.
+    Show(show::ShowArgs),
+    /// Write the built-in set to files.
+    Export(export::ExportArgs),
     /// Measure text, question/answer lines, or prepared tokens.
     Stats(stats::StatsArgs),
 }
@@ -39,6 +46,8 @@ pub fn run(args: &DataArgs) -> Result<()> {
         Command::Download(args) => download::run(args),
         Command::Prepare(args) => prepare::run(args),
         Command::Split(args) => split::run(args),
+        Command::Show(args) => show::run(args),
+        Command::Export(args) => export::run(args),
         Command::Stats(args) => stats::run(args),
     }
 }

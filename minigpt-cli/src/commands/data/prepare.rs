@@ -1,13 +1,13 @@
 //! `minigpt data prepare`: text to files of tokens.
 
+use super::reading::ReadingArgs;
 use crate::output;
 use crate::progress::Progress;
 use anyhow::{Result, bail};
 use clap::Args;
 use minigpt_charts::{Table, count, counted};
 use minigpt_data::{
-    Cleaned, CorpusKind, IdWidth, PartMeta, PrepareOptions, PrepareStage, PreparedMeta, TokenizerChoice,
-    builtin, prepare,
+    Cleaned, IdWidth, PartMeta, PrepareOptions, PrepareStage, PreparedMeta, TokenizerChoice, builtin, prepare,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,8 @@ pub(super) struct PrepareArgs {
     /// Replace the tokens in that folder.
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    reading: ReadingArgs,
     /// Print {"out", "dtype", "tokenizer", "train", "val", …} as JSON.
     #[arg(long)]
     json: bool,
@@ -49,13 +51,10 @@ pub(super) fn run(args: &PrepareArgs) -> Result<()> {
     if args.input == Path::new(builtin::NAME) {
         bail!("the built-in set is questions and answers, which need no preparing: give its name to `train`");
     }
-    if CorpusKind::of(&args.input) == CorpusKind::Qa {
-        let name = args.input.display();
-        bail!("{name} holds question/answer lines, which need no preparing: give it to `train` as it is");
-    }
     let options = PrepareOptions {
         tokenizer: args.tokenizer.clone(),
         val_fraction: args.val_fraction,
+        read: args.reading.options(),
         limit: args.limit,
         force: args.force,
     };

@@ -1,5 +1,6 @@
-//! `minigpt data split`: question/answer lines in two files.
+//! `minigpt data split`: data in two files.
 
+use super::reading::ReadingArgs;
 use super::skipped;
 use crate::output;
 use crate::progress::Progress;
@@ -12,32 +13,33 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct SplitArgs {
-    /// The file of lines, or - for standard input.
-    #[arg(value_name = "FILE|-")]
+    /// Questions and answers in any form, or a text; - for standard input.
+    #[arg(value_name = "FILE|FOLDER|-")]
     file: PathBuf,
-    /// The part of the lines that goes to training.
-    #[arg(long, value_name = "FRACTION", default_value = "0.8", value_parser = fraction)]
+    /// The part that goes to training.
+    #[arg(long, value_name = "FRACTION", default_value = "0.9", value_parser = fraction)]
     ratio: f64,
     /// The same seed gives the same split.
     #[arg(long, value_name = "N", default_value_t = 42)]
     seed: u64,
-    /// The folder for train.jsonl and val.jsonl.
+    /// A folder for train.jsonl and val.jsonl (or .txt); beside the input when absent.
     #[arg(long, value_name = "FOLDER")]
-    out: PathBuf,
-    /// Only the first N lines.
+    out: Option<PathBuf>,
+    /// Only the first N examples, or characters of a text.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Replace the split in that folder.
+    /// Replace an earlier split.
     #[arg(long)]
     force: bool,
-    /// Print {"out", "lines", "train_lines", "val_lines", "bad"} as JSON.
+    #[command(flatten)]
+    reading: ReadingArgs,
+    /// Print {"train", "val", "unit", "lines", "train_lines", "val_lines", "bad"} as JSON.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
-    out: &'a Path,
+struct Answer {
     seed: u64,
     #[serde(flatten)]
     report: SplitReport,
@@ -45,11 +47,21 @@ struct Answer<'a> {
 
 pub(super) fn run(args: &SplitArgs) -> Result<()> {
     if args.file == Path::new(builtin::NAME) {
-        bail!("the built-in set is split already: some of its phrasings are held out");
+        bail!(
+            "the built-in set is split already; `minigpt data export builtin --out FILE.jsonl` writes both parts"
+        );
     }
-    let options = SplitOptions { ratio: args.ratio, seed: args.seed, limit: args.limit, force: args.force };
+    let options = SplitOptions {
+        kind: None,
+        ratio: args.ratio,
+        seed: args.seed,
+        limit: args.limit,
+        out: args.out.clone(),
+        force: args.force,
+        read: args.reading.options(),
+    };
     let mut bar: Option<Progress> = None;
-    let report = split(&args.file, &args.out, &options, &mut |done, total| {
+    let report = split(&args.file, &options, &mut |done, total| {
         bar.get_or_insert_with(|| Progress::of_bytes("splitting", total)).set(done);
     })?;
     if let Some(bar) = bar {
@@ -57,9 +69,9 @@ pub(super) fn run(args: &SplitArgs) -> Result<()> {
     }
     skipped::report(&args.file.display().to_string(), &report.bad);
     if args.json {
-        return output::json(&Answer { out: &args.out, seed: args.seed, report });
+        return output::json(&Answer { seed: args.seed, report });
     }
-    output::text(&in_words(&report, args))
+    output::text(&in_words(&report))
 }
 
 /// Reads a number from 0 to 1.
@@ -70,16 +82,15 @@ fn fraction(text: &str) -> Result<f64, String> {
     }
 }
 
-fn in_words(report: &SplitReport, args: &SplitArgs) -> String {
+fn in_words(report: &SplitReport) -> String {
     let mut table = Table::new(&[1]);
     table
-        .row(["lines", &count(report.lines), ""])
-        .row(["train", &count(report.train_lines), &args.out.join("train.jsonl").display().to_string()])
-        .row(["val", &count(report.val_lines), &args.out.join("val.jsonl").display().to_string()]);
+        .row([report.unit, &count(report.lines), ""])
+        .row(["train", &count(report.train_lines), &report.train.display().to_string()])
+        .row(["val", &count(report.val_lines), &report.val.display().to_string()]);
     let bad = &report.bad;
     if bad.total + bad.blank > 0 {
-        let line = format!("{}: kept as they are, each in one of the two", skipped::in_short(bad));
-        table.row(["unusable", &count(bad.total + bad.blank), &line]);
+        table.row(["left out", &count(bad.total + bad.blank), &skipped::in_short(bad)]);
     }
     table.draw()
 }

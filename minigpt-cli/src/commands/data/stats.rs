@@ -1,6 +1,7 @@
 //! `minigpt data stats`: how much data there is, how long its examples are, and what follows from that.
 
 use super::prepare::cleaned;
+use super::reading::ReadingArgs;
 use super::{skipped, usage};
 use crate::output;
 use anyhow::{Context, Result};
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct StatsArgs {
-    /// `builtin`, question/answer lines (.jsonl), text (a file, a folder, - for standard input), or a prepared folder.
+    /// `builtin`, questions and answers in any form, text (a file, a folder, - for standard input), or a prepared folder.
     #[arg(value_name = "FILE|FOLDER|-")]
     file: PathBuf,
     /// `char`: the characters of the data; `bpe:2000`: a BPE learnt from it; `gpt2`;
@@ -32,13 +33,15 @@ pub(super) struct StatsArgs {
     /// Draw the lengths in an SVG file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    reading: ReadingArgs,
     /// Print everything as JSON.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: &StatsArgs) -> Result<()> {
-    match stats(&args.file, args.tokenizer.as_ref(), args.limit)? {
+    match stats(&args.file, &args.reading.options(), args.tokenizer.as_ref(), args.limit)? {
         Stats::Qa(stats) => qa(&stats, args),
         Stats::Text(stats) => text(&stats, args),
         Stats::Tokens(stats) => tokens(&stats, args),

@@ -1,11 +1,12 @@
 //! `minigpt tokenizer train`: learn a vocabulary from text.
 
+use crate::commands::data::reading::ReadingArgs;
 use crate::output;
 use crate::progress::Progress;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
-use minigpt_data::{JsonlFile, TextChunk, TextSource};
+use minigpt_data::{CorpusKind, QA_SPECIALS, RecordFile, Source, TextChunk, TextSource, builtin};
 use minigpt_files::OutputFolder;
 use minigpt_tokenizer::{BpeTrainer, CharBuilder, Tokenizer};
 use serde::Serialize;
@@ -18,8 +19,8 @@ const VOCABULARY: &str = "vocabulary.json";
 
 #[derive(Args)]
 pub(super) struct TrainArgs {
-    /// Text to learn from: a file, a folder, or - for standard input; of .jsonl files, the questions and answers. May
-    /// be given more than once.
+    /// Text to learn from: a file, a folder, or - for standard input; of examples, the questions and answers. May be given
+    /// more than once.
     #[arg(long, required = true, value_name = "FILE|FOLDER|-")]
     input: Vec<PathBuf>,
     /// Pairs of bytes that come often together, or one token a character.
@@ -28,7 +29,8 @@ pub(super) struct TrainArgs {
     /// How many tokens in all, with the 256 bytes and the special ones.
     #[arg(long, value_name = "N")]
     vocab_size: Option<usize>,
-    /// A special token such as <pad>; the first is given id 0. May be given more than once.
+    /// A special token such as <pad>; the first is given id 0. May be given more than once. When absent: for questions and
+    /// answers <pad>, <unk> and <sep>.
     #[arg(long = "special", value_name = "TOKEN")]
     specials: Vec<String>,
     /// Join only pairs that are seen so often.
@@ -40,6 +42,8 @@ pub(super) struct TrainArgs {
     /// Replace the tokenizer in that folder.
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    reading: ReadingArgs,
     /// Print {"vocab_size", …} as JSON.
     #[arg(long)]
     json: bool,
@@ -60,9 +64,17 @@ struct Answer<'a> {
 }
 
 pub(super) fn run(args: &TrainArgs) -> Result<()> {
-    let learner = Learner::new(args)?;
+    let given: Vec<&str> = args.specials.iter().map(String::as_str).collect();
+    // Wrong options are said before anything is read.
+    Learner::new(args, &given)?;
+    let read = args.reading.options();
+    let open = |path: &PathBuf| Ok(Source::open(path, None, &read)?);
+    let sources = args.input.iter().map(open).collect::<Result<Vec<_>>>()?;
+    // What questions and answers are trained with, unless somebody knows better.
+    let asks = sources.iter().any(|source| source.kind() == CorpusKind::Qa);
+    let specials = if given.is_empty() && asks { QA_SPECIALS.to_vec() } else { given };
     let folder = OutputFolder::create(&args.out, args.force, FILES)?;
-    let tokenizer = learner.learn(args)?;
+    let tokenizer = Learner::new(args, &specials)?.learn(sources, args, specials.len())?;
     tokenizer.save(folder.path())?;
     if let Tokenizer::Char(characters) = &tokenizer {
         characters.save_vocabulary(&folder.path().join(VOCABULARY))?;
@@ -95,16 +107,15 @@ enum Learner {
 
 impl Learner {
     /// Checks the options before anything is read.
-    fn new(args: &TrainArgs) -> Result<Self> {
-        let specials: Vec<&str> = args.specials.iter().map(String::as_str).collect();
+    fn new(args: &TrainArgs, specials: &[&str]) -> Result<Self> {
         match (args.kind, args.vocab_size) {
             (Kind::Bpe, Some(size)) => {
-                let trainer = BpeTrainer::new(size, &specials).map_err(|error| usage(&error.to_string()))?;
+                let trainer = BpeTrainer::new(size, specials).map_err(|error| usage(&error.to_string()))?;
                 Ok(Self::Bpe(Box::new(trainer.min_frequency(args.min_frequency))))
             }
             (Kind::Bpe, None) => Err(usage("a BPE needs --vocab-size: how many tokens to make")),
             (Kind::Char, None) => {
-                let builder = CharBuilder::new(&specials);
+                let builder = CharBuilder::new(specials);
                 builder.clone().finish().map_err(|error| usage(&error.to_string()))?;
                 Ok(Self::Char(builder))
             }
@@ -114,14 +125,14 @@ impl Learner {
         }
     }
 
-    fn learn(mut self, args: &TrainArgs) -> Result<Tokenizer> {
-        for path in &args.input {
-            self.read(path)?;
+    fn learn(mut self, sources: Vec<Source>, args: &TrainArgs, specials: usize) -> Result<Tokenizer> {
+        for source in sources {
+            self.read(source)?;
         }
         match self {
             Self::Char(builder) => Ok(Tokenizer::Char(builder.finish()?)),
             Self::Bpe(trainer) => {
-                let merges = args.vocab_size.unwrap_or_default().saturating_sub(256 + args.specials.len());
+                let merges = args.vocab_size.unwrap_or_default().saturating_sub(256 + specials);
                 let mut progress = Progress::of_steps("learning", merges as u64);
                 let tokenizer = trainer.train(|_| progress.advance(1)).context("training failed")?;
                 progress.finish();
@@ -130,11 +141,23 @@ impl Learner {
         }
     }
 
-    fn read(&mut self, path: &Path) -> Result<()> {
-        if path.extension().is_some_and(|ending| ending == "jsonl") {
-            return self.read_lines(path);
+    fn read(&mut self, source: Source) -> Result<()> {
+        match source {
+            Source::Text(text) => self.read_text(&text),
+            Source::Records(records) => self.read_records(&records),
+            Source::Parts { train, .. } => self.read(*train),
+            Source::BuiltIn => {
+                for pair in builtin::train() {
+                    self.push_turn(&pair.question);
+                    self.push_turn(&pair.answer);
+                }
+                Ok(())
+            }
+            Source::Tokens(_) | Source::Random => bail!("these are ids and no text"),
         }
-        let source = TextSource::open(path)?;
+    }
+
+    fn read_text(&mut self, source: &TextSource) -> Result<()> {
         let mut progress = Progress::of_bytes("reading", source.bytes());
         let summary = source.read(None, &mut |piece| {
             match piece {
@@ -159,17 +182,13 @@ impl Learner {
     }
 
     /// Questions and answers, each a text of its own.
-    fn read_lines(&mut self, path: &Path) -> Result<()> {
-        let file = JsonlFile::open(path)?;
+    fn read_records(&mut self, file: &RecordFile) -> Result<()> {
         let summary = file.read(None, &mut |_, record| {
-            for turn in &record.turns {
-                self.push(&turn.text);
-                self.end_of_text();
-            }
+            record.turns.iter().for_each(|turn| self.push_turn(&turn.text));
             Ok(())
         })?;
         if summary.bad.total > 0 {
-            output::note(&format!("{} lines of {} could not be used:", summary.bad.total, path.display()));
+            output::note(&format!("{} lines of {} could not be used:", summary.bad.total, file.name()));
             summary
                 .bad
                 .first
@@ -177,6 +196,11 @@ impl Learner {
                 .for_each(|bad| output::note(&format!("  line {}: {}", bad.line, bad.reason)));
         }
         Ok(())
+    }
+
+    fn push_turn(&mut self, text: &str) {
+        self.push(text);
+        self.end_of_text();
     }
 
     fn push(&mut self, text: &str) {

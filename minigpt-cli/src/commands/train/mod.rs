@@ -74,7 +74,10 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     })
     .context("Ctrl-C could not be watched")?;
     stop::on_termination(&STOP)?;
-    let Run { mut trainer, config, tokenizer, bad_lines, .. } = run;
+    let Run { mut trainer, config, tokenizer, bad_lines, kind, notes, .. } = run;
+    if !args.quiet {
+        notes.iter().for_each(|note| output::note(note));
+    }
     if bad_lines.total > 0 {
         let skipped = counted(bad_lines.total, "bad line");
         output::note(&format!("{skipped} were skipped: see `minigpt data stats`"));
@@ -82,7 +85,7 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     let mut watch = Watch::new(args.quiet, &config, tokenizer);
     let report = trainer.run(&mut watch, &STOP);
     watch.finish();
-    output::text(&describe(&report?, &config))
+    output::text(&describe(&report?, kind))
 }
 
 /// The run's folder: the one that was named, or one with the configuration's name.
@@ -123,7 +126,7 @@ fn announce_unused(file: &Path, config: &RunConfig) {
     }
 }
 
-fn describe(report: &Report, config: &RunConfig) -> String {
+fn describe(report: &Report, kind: CorpusKind) -> String {
     let mut table = Table::default();
     let why = match report.ended {
         Ended::Finished => "all steps made",
@@ -142,7 +145,6 @@ fn describe(report: &Report, config: &RunConfig) -> String {
     table.row(["time", &format!("{:.1} s", report.seconds)]);
     table.row(["model", &report.model.display().to_string()]);
     let model = report.model.display();
-    let kind = config.data.kind.unwrap_or_else(|| CorpusKind::of(Path::new(&config.data.path)));
     table.row([
         "try it",
         &match kind {

@@ -1,0 +1,78 @@
+//! `minigpt data export`: the built-in set as files, to look at, to change, and to take along.
+
+use crate::output;
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use minigpt_charts::{Table, count};
+use minigpt_data::builtin;
+use minigpt_files::{is_there, write_file};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+pub(super) struct ExportArgs {
+    /// The set: `builtin`.
+    #[arg(value_name = "NAME", value_parser = [builtin::NAME])]
+    set: String,
+    /// The file for what is trained on; beside it, with -val in its name, goes what is held out. A name without an ending is
+    /// a folder for train.jsonl and val.jsonl, which `train` takes as it is.
+    #[arg(long, value_name = "FILE.jsonl|FOLDER")]
+    out: PathBuf,
+    /// Replace files of these names.
+    #[arg(long)]
+    force: bool,
+    /// Print {"train", "val", "train_lines", "val_lines"} as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    train: PathBuf,
+    val: PathBuf,
+    train_lines: usize,
+    val_lines: usize,
+}
+
+pub(super) fn run(args: &ExportArgs) -> Result<()> {
+    let [train, val] = targets(&args.out)?;
+    for path in [&train, &val] {
+        ensure!(
+            args.force || !is_there(path)?,
+            "{} exists already; pass --force to replace it",
+            path.display()
+        );
+    }
+    if let Some(folder) = train.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).with_context(|| format!("{}: can't be made", folder.display()))?;
+    }
+    let (trained, held_out) = (builtin::train(), builtin::held_out());
+    let answer = Answer { train_lines: trained.len(), val_lines: held_out.len(), train, val };
+    write(&answer.val, &held_out)?;
+    write(&answer.train, &trained)?;
+    if args.json {
+        return output::json(&answer);
+    }
+    let mut table = Table::new(&[1]);
+    table.row(["train", &count(answer.train_lines as u64), &answer.train.display().to_string()]).row([
+        "val",
+        &count(answer.val_lines as u64),
+        &answer.val.display().to_string(),
+    ]);
+    output::text(&table.draw())
+}
+
+fn targets(out: &Path) -> Result<[PathBuf; 2]> {
+    if out.extension().is_none() {
+        return Ok(["train", "val"].map(|part| out.join(format!("{part}.jsonl"))));
+    }
+    let (stem, ending) =
+        (out.file_stem().context("--out is not a file")?, out.extension().unwrap_or_default());
+    let val = format!("{}-val.{}", stem.to_string_lossy(), ending.to_string_lossy());
+    Ok([out.to_owned(), out.with_file_name(val)])
+}
+
+fn write(path: &Path, pairs: &[builtin::Pair]) -> Result<()> {
+    let lines: Vec<String> = pairs.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+    Ok(write_file(path, (lines.join("\n") + "\n").as_bytes())?)
+}

@@ -1,0 +1,204 @@
+//! What lies at a path: recognised by its name and its first bytes, and opened.
+//!
+//! | path | read as |
+//! |---|---|
+//! | `builtin` | the built-in questions and answers |
+//! | `random` | rows of random ids, as the textbook model learns them |
+//! | a folder with `train.bin`, or that file | prepared tokens |
+//! | a folder with `train.jsonl` (or another layout of rows, or `.txt`) | its two parts: that, and `val.…` where there is one |
+//! | another folder | its text files; without any, its files of rows |
+//! | JSON lines, a JSON array, CSV, TSV, Parquet | examples, or texts, in any of the forms of `record.rs` |
+//! | any other file, `-` | plain text |
+
+use crate::builtin;
+use crate::corpus::CorpusKind;
+use crate::error::{Error, Result};
+use crate::input_file::InputFile;
+use crate::prepared::{Prepared, TRAIN};
+use crate::record::RecordForm;
+use crate::record_file::{ReadOptions, RecordFile};
+use crate::row_file::{Layout, RowFile};
+use crate::text_source::TextSource;
+use std::path::{Path, PathBuf};
+
+/// The name of rows of random ids.
+pub const RANDOM: &str = "random";
+
+/// What validation parts are called.
+const VALIDATION: [&str; 4] = ["val", "valid", "validation", "dev"];
+/// What parts may end in.
+const PART_ENDINGS: [&str; 7] = ["jsonl", "ndjson", "json", "csv", "tsv", "parquet", "txt"];
+
+/// Data that was found and opened.
+#[derive(Debug)]
+pub enum Source {
+    /// The built-in questions and answers.
+    BuiltIn,
+    /// Rows of random ids.
+    Random,
+    /// A folder of prepared tokens.
+    Tokens(PathBuf),
+    /// Running text.
+    Text(TextSource),
+    /// Questions and answers.
+    Records(RecordFile),
+    /// Two files: one to learn from, one to judge by.
+    Parts {
+        /// To learn from.
+        train: Box<Source>,
+        /// To judge by.
+        val: Option<Box<Source>>,
+    },
+}
+
+impl Source {
+    /// Opens what is at a path, as `kind` where that is given.
+    ///
+    /// # Errors
+    /// Whatever is wrong with it.
+    pub fn open(path: &Path, kind: Option<CorpusKind>, options: &ReadOptions) -> Result<Self> {
+        if path == Path::new(builtin::NAME) {
+            return match kind {
+                Some(CorpusKind::Text) => {
+                    Err(Error::BadOption("the built-in set is questions and answers, not text".into()))
+                }
+                _ => Ok(Self::BuiltIn),
+            };
+        }
+        if path == Path::new(RANDOM) {
+            return Ok(Self::Random);
+        }
+        if path.is_dir() {
+            return folder(path, kind, options);
+        }
+        if path.file_name().is_some_and(|name| name == TRAIN) && path.is_file() {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            return Ok(Self::Tokens(folder.unwrap_or(Path::new(".")).to_owned()));
+        }
+        file(path, kind, options)
+    }
+
+    /// What it is read as.
+    pub fn kind(&self) -> CorpusKind {
+        match self {
+            Self::BuiltIn | Self::Random | Self::Records(_) => CorpusKind::Qa,
+            Self::Tokens(_) | Self::Text(_) => CorpusKind::Text,
+            Self::Parts { train, .. } => train.kind(),
+        }
+    }
+
+    /// In words: "JSON lines of questions and answers".
+    ///
+    /// # Errors
+    /// Data that can't be read.
+    pub fn describe(&self) -> Result<String> {
+        Ok(match self {
+            Self::BuiltIn => "the built-in questions and answers".to_owned(),
+            Self::Random => "rows of random ids".to_owned(),
+            Self::Tokens(_) => "prepared tokens".to_owned(),
+            Self::Text(text) => text.describe(),
+            Self::Records(records) => {
+                let form = records.form()?.map_or_else(String::new, |form| format!(" of {form}"));
+                let encoding = records.encoding().map_or_else(String::new, |it| format!(" in {}", it.name()));
+                format!("{}{form}{encoding}", records.layout())
+            }
+            Self::Parts { train, val } => match val {
+                Some(_) => format!("{}, in two parts", train.describe()?),
+                None => format!("{}, the training part", train.describe()?),
+            },
+        })
+    }
+}
+
+fn file(path: &Path, kind: Option<CorpusKind>, options: &ReadOptions) -> Result<Source> {
+    let named = Layout::of_name(path);
+    // Parquet has no encoding to find out.
+    let input = InputFile::open_as(path, options.encoding)?;
+    let is_plain = named.is_none() && is_named_text(path);
+    let layout = if is_plain { None } else { Layout::of(named, input.sample()) };
+    let name = input.name().to_owned();
+    match (layout, kind) {
+        (Some(layout), None) => {
+            let records = RecordFile::of(vec![RowFile { input, layout }], name, options);
+            rows(records, None)
+        }
+        (Some(layout), Some(CorpusKind::Qa)) => {
+            Ok(Source::Records(RecordFile::of(vec![RowFile { input, layout }], name, options)))
+        }
+        (None, Some(CorpusKind::Qa)) => {
+            let file = RowFile { input, layout: Layout::Jsonl };
+            Ok(Source::Records(RecordFile::of(vec![file], name, options)))
+        }
+        (Some(layout), Some(CorpusKind::Text))
+            if options.columns.has("text") || layout == Layout::Parquet =>
+        {
+            rows(RecordFile::of(vec![RowFile { input, layout }], name, options), Some(CorpusKind::Text))
+        }
+        (Some(layout), Some(CorpusKind::Text)) => {
+            let records = RecordFile::of(vec![RowFile { input, layout }], name, options);
+            match records.form()? {
+                Some(RecordForm::Text) => Ok(Source::Text(TextSource::of_rows(records))),
+                // Asked for as text, and read so, word by word.
+                _ => Ok(Source::Text(TextSource::of_file(records.into_input()?, Some(layout))?)),
+            }
+        }
+        (None, _) => Ok(Source::Text(TextSource::of_file(input, None)?)),
+    }
+}
+
+fn is_named_text(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| {
+        ["txt", "text", "md", "markdown"].iter().any(|text| ending.eq_ignore_ascii_case(text))
+    })
+}
+
+/// Rows are texts or records, as the first good one says.
+fn rows(records: RecordFile, kind: Option<CorpusKind>) -> Result<Source> {
+    match (records.form()?, kind) {
+        (Some(RecordForm::Text), _) | (None, Some(CorpusKind::Text)) => {
+            Ok(Source::Text(TextSource::of_rows(records)))
+        }
+        _ => Ok(Source::Records(records)),
+    }
+}
+
+fn folder(path: &Path, kind: Option<CorpusKind>, options: &ReadOptions) -> Result<Source> {
+    if Prepared::is_at(path) {
+        return Ok(Source::Tokens(path.to_owned()));
+    }
+    let part = |stem: &str| {
+        let candidates = PART_ENDINGS.iter().map(|ending| path.join(format!("{stem}.{ending}")));
+        candidates.into_iter().find(|file| file.is_file())
+    };
+    if let Some(train) = part("train") {
+        let val = VALIDATION.iter().find_map(|stem| part(stem));
+        let open = |file: PathBuf| Source::open(&file, kind, options).map(Box::new);
+        return Ok(Source::Parts { train: open(train)?, val: val.map(open).transpose()? });
+    }
+    match TextSource::open(path, options) {
+        Err(error @ Error::NoTextFiles { .. }) => {
+            let files = row_files(path, options)?;
+            if files.is_empty() {
+                return Err(error);
+            }
+            rows(RecordFile::of(files, path.display().to_string(), options), kind)
+        }
+        text => Ok(Source::Text(text?)),
+    }
+}
+
+/// The files of rows in a folder, in the order of their names.
+fn row_files(folder: &Path, options: &ReadOptions) -> Result<Vec<RowFile>> {
+    let entries = std::fs::read_dir(folder).map_err(|e| Error::io("read", folder, e))?;
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| entry.map(|entry| entry.path()).map_err(|e| Error::io("read", folder, e)))
+        .collect::<Result<_>>()?;
+    paths.retain(|path| path.is_file() && Layout::of_name(path).is_some());
+    paths.sort();
+    let open = |path: PathBuf| {
+        let input = InputFile::open_as(&path, options.encoding)?;
+        let layout = Layout::of(Layout::of_name(&path), input.sample()).unwrap_or(Layout::Jsonl);
+        Ok(RowFile { input, layout })
+    };
+    paths.into_iter().map(open).collect()
+}
