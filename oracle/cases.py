@@ -65,5 +65,6 @@ CASES = [
         | {"position_embedding": "rope", "tie_word_embeddings": False}
         | NO_BIAS,
     ),
+    Case("no-positions", 10, MINIGPT | {"n_embd": 12, "n_head": 2, "n_layer": 1, "position_embedding": "none"}),
     Case("gpt2-transformers", 9, GPT2, stock=True),
 ]

@@ -3,11 +3,13 @@
 
 use crate::config::Config;
 use crate::embedding::Rotations;
+use crate::error::Error;
 use crate::hooks::{BlockSite, Site};
+use crate::init::uniform;
 use crate::linear::Linear;
 use crate::pass::Pass;
 use crate::weights::Tensors;
-use candle_core::{Result, Tensor};
+use candle_core::{Device, Result, Tensor, Var};
 use minigpt_kernels::{self as ops, AttentionMask, Dropout};
 
 /// The decoder's self-attention: each token looks at itself and at those before it.
@@ -109,6 +111,29 @@ impl SelfAttention {
 }
 
 /// Multi-head attention over separate queries, keys and values, whose lengths may differ.
+///
+/// Masks say what may be *seen*: not 0 shows, 0 hides, as in PyTorch's `scaled_dot_product_attention`. Its
+/// `nn.MultiheadAttention` has it the other way round, and some code adds −∞ where something is hidden;
+/// [`visible_where_zero`] makes masks of ours from both.
+///
+/// ```
+/// use minigpt_model::attention::{Attend, MultiHeadAttention, visible_where_zero};
+/// use minigpt_model::{DType, Device, Tensor};
+///
+/// let attention = MultiHeadAttention::new(8, 2, true)?; // d_model, n_head, bias
+/// let query = Tensor::ones((1, 3, 8), DType::F32, &Device::Cpu)?; // (B, Tq, C)
+/// let memory = Tensor::ones((1, 5, 8), DType::F32, &Device::Cpu)?; // (B, Tk, C)
+///
+/// // The last two keys are padding, in the convention of nn.MultiheadAttention: true hides.
+/// let hidden = Tensor::new(&[[0u8, 0, 0, 1, 1]], &Device::Cpu)?;
+/// let visible = visible_where_zero(&hidden)?;
+/// let attend = Attend { key_padding: Some(&visible), weights: true, ..Attend::default() };
+/// let (output, weights) = attention.forward(&query, &memory, &memory, &attend)?;
+/// assert_eq!(output.dims(), [1, 3, 8]);
+/// let row = weights.unwrap().get(0)?.get(0)?.get(0)?.to_vec1::<f32>()?; // batch 0, head 0, query 0
+/// assert_eq!(row[3..], [0.0, 0.0]);
+/// # Ok::<(), minigpt_model::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct MultiHeadAttention {
     /// Projects the queries.
@@ -140,7 +165,54 @@ pub struct Attend<'a> {
     pub weights: bool,
 }
 
+/// A mask of ours from one whose zeros are visible: PyTorch's `attn_mask` and `key_padding_mask` of booleans, where true
+/// hides, or numbers that are added to the scores, 0 or −∞.
+pub fn visible_where_zero(mask: &Tensor) -> Result<Tensor> {
+    mask.eq(&mask.zeros_like()?)
+}
+
 impl MultiHeadAttention {
+    /// New layers on the CPU, batch first, whose weights (and biases) are variables drawn as PyTorch's `nn.Linear` draws
+    /// them, from seed 0.
+    ///
+    /// # Errors
+    /// The heads do not divide `d_model`.
+    pub fn new(d_model: usize, n_head: usize, bias: bool) -> crate::Result<Self> {
+        Self::seeded(d_model, n_head, bias, 0, &Device::Cpu)
+    }
+
+    /// The same from another seed, on any device.
+    pub fn seeded(
+        d_model: usize,
+        n_head: usize,
+        bias: bool,
+        seed: u64,
+        device: &Device,
+    ) -> crate::Result<Self> {
+        if d_model == 0 || n_head == 0 || !d_model.is_multiple_of(n_head) {
+            return Err(Error::Config(format!("d_model {d_model} is not divisible by n_head {n_head}")));
+        }
+        let draw = |shape: &[usize], stream: u64| {
+            let values = uniform(shape.iter().product(), 1.0 / (d_model as f64).sqrt(), seed, stream);
+            Ok::<_, candle_core::Error>(Var::from_vec(values, shape, device)?.into_inner())
+        };
+        let layer = |number: u64| {
+            let weight = draw(&[d_model, d_model], 2 * number)?;
+            Ok::<_, candle_core::Error>(Linear::new(
+                weight,
+                bias.then(|| draw(&[d_model], 2 * number + 1)).transpose()?,
+            ))
+        };
+        Ok(Self {
+            q_proj: layer(0)?,
+            k_proj: layer(1)?,
+            v_proj: layer(2)?,
+            out_proj: layer(3)?,
+            n_head,
+            sequence_first: false,
+        })
+    }
+
     /// The output and, if asked for, the attention weights before dropout. Rows that may look nowhere mix nothing: the
     /// heads give zeros.
     ///

@@ -75,6 +75,8 @@ pub enum PositionEmbedding {
     Sinusoidal,
     /// Queries and keys are rotated by their position.
     Rope,
+    /// Nothing says it: only the causal mask tells earlier from later.
+    None,
 }
 
 impl Default for Config {
@@ -236,19 +238,19 @@ impl Config {
         Ok(())
     }
 
-    /// Refuses tables of positions that are too large. Learned ones are in the model's file; those that are computed
-    /// would take memory that no file pays for.
+    /// Refuses contexts that are too long. Learned positions are in the model's file; a longer table that is computed, or
+    /// the cache of a context without one, would take memory that no file pays for.
     fn check_positions(&self) -> Result<()> {
         const MOST_BYTES: usize = 256 << 20;
         let width = match self.position_embedding {
             PositionEmbedding::Learned => return Ok(()),
-            PositionEmbedding::Sinusoidal => self.n_embd,
+            PositionEmbedding::Sinusoidal | PositionEmbedding::None => self.n_embd,
             PositionEmbedding::Rope => self.head_width(),
         };
         let most = MOST_BYTES / (size_of::<f32>() * width);
         if self.block_size > most {
             return Err(Error::Config(format!(
-                "block_size is {}; tables of computed positions may take 256 MiB, which is {most} of this width",
+                "block_size is {}; positions that no file holds may take 256 MiB, which is {most} of this width",
                 self.block_size
             )));
         }

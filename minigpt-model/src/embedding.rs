@@ -23,8 +23,8 @@ enum Positions {
     Learned(Tensor),
     /// A table (`block_size`, C) to add, of sines and cosines.
     Fixed(Tensor),
-    /// Rotations, which attention applies.
-    Rotated,
+    /// None to add: attention rotates by them, or there are none.
+    NotAdded,
 }
 
 impl Embedding {
@@ -36,7 +36,7 @@ impl Embedding {
                 let table = sinusoidal(config.block_size, config.n_embd, wte.device())?;
                 Positions::Fixed(table.to_dtype(wte.dtype())?)
             }
-            PositionEmbedding::Rope => Positions::Rotated,
+            PositionEmbedding::Rope | PositionEmbedding::None => Positions::NotAdded,
         };
         let scale = config.scale_embeddings.then(|| (config.n_embd as f64).sqrt());
         Ok(Self { wte, width: config.n_embd, scale, positions, dropout: config.embd_pdrop })
@@ -61,7 +61,7 @@ impl Embedding {
         let positions = match &self.positions {
             Positions::Learned(table) => Some(ops::embedding(table, &ids(table)?)?),
             Positions::Fixed(table) => Some(ops::constant(&ops::embedding_composed(table, &ids(table)?)?)),
-            Positions::Rotated => None,
+            Positions::NotAdded => None,
         };
         let x = match positions {
             Some(positions) => ops::add(&x, &ops::reshape(&positions, (b, t, self.width))?)?,
@@ -73,12 +73,14 @@ impl Embedding {
 
 /// PE(p, 2i) = sin(p / 10000^(2i/d)), PE(p, 2i+1) = cos(p / 10000^(2i/d)).
 fn sinusoidal(block_size: usize, n_embd: usize, device: &Device) -> Result<Tensor> {
-    let value = |p: usize, j: usize| {
-        let angle = p as f64 / 10_000f64.powf((j - j % 2) as f64 / n_embd as f64);
-        (if j.is_multiple_of(2) { angle.sin() } else { angle.cos() }) as f32
-    };
-    let data: Vec<f32> = (0..block_size).flat_map(|p| (0..n_embd).map(move |j| value(p, j))).collect();
-    Tensor::from_vec(data, (block_size, n_embd), device)
+    let rows = (0..block_size).flat_map(|p| (0..n_embd).map(move |j| sinusoid(p, j, n_embd)));
+    Tensor::from_vec(rows.collect::<Vec<f32>>(), (block_size, n_embd), device)
+}
+
+/// One element of the table of sinusoidal positions: position `p`, column `j` of `n_embd`.
+pub fn sinusoid(p: usize, j: usize, n_embd: usize) -> f32 {
+    let angle = p as f64 / 10_000f64.powf((j - j % 2) as f64 / n_embd as f64);
+    (if j.is_multiple_of(2) { angle.sin() } else { angle.cos() }) as f32
 }
 
 /// The angles of rotary positions, as cosines and sines. Clones share them.

@@ -2,7 +2,7 @@
 //! parameters, or as a view for whoever writes it into a file.
 
 use crate::config::Config;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpt::Gpt;
 use crate::parameters::{ParameterRole, specs};
 use crate::weights::{ModelView, Tensors, Weight, Weights};
@@ -47,6 +47,22 @@ impl Gpt {
         Self::from_weights(config, self.weights)
     }
 
+    /// The same model with a shorter context: of a table of learned positions only the first rows are kept.
+    ///
+    /// # Errors
+    /// The context is 0, or longer than the model's.
+    pub fn cropped(mut self, block_size: usize) -> Result<Self> {
+        let most = self.config.block_size;
+        if block_size == 0 || block_size > most {
+            return Err(Error::Config(format!("block_size is {block_size}; it must be from 1 to {most}")));
+        }
+        if let Some(table) = self.weights.plain("wpe.weight")? {
+            let table = table.narrow(0, 0, block_size)?.force_contiguous()?;
+            self.weights.replace("wpe.weight", Weight::Plain(table));
+        }
+        Self::from_weights(Config { block_size, ..self.config }, self.weights)
+    }
+
     /// All parameters that are not quantised, in the order of the forward pass: every one, unless the model came from a
     /// quantised file. Those that are still in their file are copied.
     pub fn parameters(&self) -> Vec<Parameter> {
@@ -65,5 +81,39 @@ impl Gpt {
     /// A view of the model for writers.
     pub fn view(&self) -> ModelView<'_> {
         ModelView { config: &self.config, tensors: &self.weights }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::PositionEmbedding;
+    use candle_core::Device;
+
+    #[test]
+    fn a_shorter_context_computes_the_same_as_far_as_it_reaches() {
+        for position_embedding in
+            [PositionEmbedding::Learned, PositionEmbedding::Rope, PositionEmbedding::None]
+        {
+            let shape = Config {
+                n_layer: 1,
+                n_head: 2,
+                n_embd: 8,
+                block_size: 6,
+                vocab_size: 9,
+                ..Config::default()
+            };
+            let gpt = Gpt::new(Config { position_embedding, ..shape }, 1, &Device::Cpu).unwrap();
+            let short = gpt.clone().cropped(4).unwrap();
+            assert_eq!(short.config().block_size, 4);
+            let ids = gpt.ids(&[[1, 2, 3, 4]]).unwrap();
+            let logits =
+                |gpt: &Gpt| gpt.logits(&ids).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
+            assert_eq!(logits(&gpt), logits(&short));
+            let longer = gpt.ids(&[[1, 2, 3, 4, 5]]).unwrap();
+            assert!(short.logits(&longer).unwrap_err().to_string().contains("context of 4"));
+            assert!(gpt.clone().cropped(7).unwrap_err().to_string().contains("from 1 to 6"));
+            assert!(gpt.cropped(0).is_err());
+        }
     }
 }

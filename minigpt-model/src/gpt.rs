@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::embedding::{Embedding, Rotations};
 use crate::error::{Error, Result};
 use crate::hooks::Site;
-use crate::init::init;
+use crate::init::{Initialization, init};
 use crate::linear::Norm;
 use crate::pass::Pass;
 use crate::weights::{Tensors, Weight, Weights};
@@ -113,10 +113,15 @@ impl Layers for Gpt {
 }
 
 impl Gpt {
-    /// A new model with weights drawn from a seed.
+    /// A new model with weights drawn from a seed, as GPT-2's were.
     pub fn new(config: Config, seed: u64, device: &Device) -> Result<Self> {
+        Self::initialized(config, Initialization::Gpt2, seed, device)
+    }
+
+    /// A new model with weights drawn from a seed in one of several ways.
+    pub fn initialized(config: Config, how: Initialization, seed: u64, device: &Device) -> Result<Self> {
         config.validate()?;
-        let weights = init(&config, seed, device)?.into_iter();
+        let weights = init(&config, how, seed, device)?.into_iter();
         let weights = weights.map(|(name, tensor)| (name, Weight::Plain(tensor)));
         Self::from_weights(config, Weights::new(weights.collect()))
     }

@@ -43,10 +43,12 @@ mod weights;
 
 pub use cache::Cache;
 pub use config::{Activation, Config, NormPosition, PRESETS, PositionEmbedding};
+pub use embedding::sinusoid;
 pub use error::{Error, Result};
 pub use forms::Parameter;
 pub use gpt::{Gpt, Loss};
 pub use hooks::{BlockSite, Hook, Recording, Site};
+pub use init::Initialization;
 pub use parameters::ParameterRole;
 pub use pass::Pass;
 pub use weights::{ModelView, Tensors, Weight};

@@ -20,6 +20,19 @@ impl Linear {
         Self { weight: Weight::Plain(weight), bias }
     }
 
+    /// Its weight (in, out), if it is a plain tensor.
+    pub fn weight(&self) -> Option<&Tensor> {
+        match &self.weight {
+            Weight::Plain(weight) => Some(weight),
+            Weight::Mapped(_) | Weight::Quantized(_) => None,
+        }
+    }
+
+    /// Its bias (out), if it has one.
+    pub fn bias(&self) -> Option<&Tensor> {
+        self.bias.as_ref()
+    }
+
     pub(crate) fn load(weights: &dyn Tensors, name: &str) -> Result<Self> {
         let weight = weights.need(&format!("{name}.weight"))?;
         Ok(Self { weight, bias: weights.plain(&format!("{name}.bias"))? })

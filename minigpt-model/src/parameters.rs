@@ -114,6 +114,12 @@ impl Spec {
     }
 }
 
+/// The layer that a tensor belongs to: `h.3` for `h.3.attn.c_attn.weight`, `wte` for `wte.weight`.
+pub fn layer_of(name: &str) -> &str {
+    let parts = if name.starts_with("h.") { 2 } else { 1 };
+    name.match_indices('.').nth(parts - 1).map_or(name, |(at, _)| &name[..at])
+}
+
 /// The tensors that a model of this shape has, in the order of the forward pass.
 pub fn specs(config: &Config) -> Vec<Spec> {
     let mut specs = specs_with_absent(config);
@@ -321,6 +327,15 @@ mod tests {
                 "lm_head.weight"
             ]
         );
+    }
+
+    #[test]
+    fn every_tensor_belongs_to_a_layer() {
+        let config = Config { n_layer: 2, tie_word_embeddings: false, ..Config::default() };
+        let mut layers: Vec<String> =
+            specs(&config).iter().map(|spec| layer_of(&spec.name).to_owned()).collect();
+        layers.dedup();
+        assert_eq!(layers, ["wte", "wpe", "h.0", "h.1", "ln_f", "lm_head"]);
     }
 
     #[test]

@@ -49,6 +49,35 @@ pub struct Memory {
     pub activations: u64,
 }
 
+/// What attention costs for one row of a context, forward. It grows with the square of the context; the rest with the
+/// context itself.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct AttentionCost {
+    /// Tokens in the row.
+    pub block_size: usize,
+    /// Multiplications and additions of scores and mixing, in all layers.
+    pub flops: u64,
+    /// Their share of the whole forward pass.
+    pub share: f64,
+    /// The weights (H, T, T) of one layer as f32, which are never in memory at once unless somebody looks at them.
+    pub weights_bytes: u64,
+}
+
+impl AttentionCost {
+    /// The cost for a context.
+    pub fn new(config: &Config, block_size: usize) -> Self {
+        let (t, pairs) = (block_size as u64, (block_size as u64).saturating_mul(block_size as u64));
+        let flops = pairs.saturating_mul(4 * (config.n_layer * config.n_embd) as u64);
+        let all = forward_flops_per_token(config, block_size).saturating_mul(t);
+        Self {
+            block_size,
+            flops,
+            share: flops as f64 / all.max(1) as f64,
+            weights_bytes: pairs.saturating_mul(F32 * config.n_head as u64),
+        }
+    }
+}
+
 impl Plan {
     /// Plans for a valid configuration.
     pub fn new(config: &Config, batch_size: usize, block_size: usize) -> Self {
@@ -116,6 +145,15 @@ mod tests {
             plan.train_flops_per_token,
             6 * (12 * 12 * 768 * 768 + 50_257 * 768) + 12 * 12 * 768 * 1024
         );
+    }
+
+    #[test]
+    fn attention_grows_with_the_square_of_the_context() {
+        let [one, two] = [1024, 2048].map(|t| AttentionCost::new(&Config::default(), t));
+        assert_eq!((two.flops, two.weights_bytes), (4 * one.flops, 4 * one.weights_bytes));
+        assert_eq!(one.flops, 4 * 12 * 768 * 1024 * 1024);
+        assert_eq!(one.weights_bytes, 4 * 12 * 1024 * 1024);
+        assert!(0.1 < one.share && one.share < two.share && two.share < 0.3, "{one:?} {two:?}");
     }
 
     #[test]

@@ -141,6 +141,11 @@ impl Weights {
         Ok(self)
     }
 
+    /// Puts another tensor in the place of one.
+    pub fn replace(&mut self, name: &str, weight: Weight) {
+        self.0.insert(name.to_owned(), weight);
+    }
+
     /// Copies what is still read from files.
     pub fn read_into_memory(&self) {
         for weight in self.0.values() {

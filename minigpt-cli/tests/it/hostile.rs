@@ -106,7 +106,7 @@ fn pipes_are_read_where_text_is_and_refused_elsewhere() {
 fn what_no_file_pays_for_is_refused_with_its_limit() {
     let place = place();
     let (model, config) = (place.text("model"), place.text("config.toml"));
-    for position in [PositionEmbedding::Sinusoidal, PositionEmbedding::Rope] {
+    for position in [PositionEmbedding::Sinusoidal, PositionEmbedding::Rope, PositionEmbedding::None] {
         let name = format!("{position:?}");
         let folder = place.model(&name, Config { position_embedding: position, ..small(4) }, None);
         let path = place.path(&name).join("config.json");

@@ -1,9 +1,9 @@
 //! The public attention module and its core against PyTorch's.
 
 use crate::support::{Fixture, assert_close, fixtures};
-use candle_core::{Tensor, Var};
+use candle_core::{DType, Device, Tensor, Var};
 use minigpt_kernels::{self as ops, AttentionMask};
-use minigpt_model::attention::{Attend, MultiHeadAttention};
+use minigpt_model::attention::{Attend, MultiHeadAttention, visible_where_zero};
 use minigpt_model::linear::Linear;
 
 fn cases(prefix: &str) -> Vec<String> {
@@ -102,4 +102,40 @@ fn the_module_equals_multihead_attention() {
         let y = y.transpose(0, 1).unwrap();
         assert_close(&format!("{case} sequence first"), &y, fixture.need("out"), 1e-5, 0.0);
     }
+}
+
+#[test]
+fn a_new_module_attends_over_other_lengths_with_masks_of_either_convention() {
+    let module = MultiHeadAttention::new(12, 3, true).unwrap();
+    let random = |shape: (usize, usize, usize)| Tensor::randn(0f32, 1.0, shape, &Device::Cpu).unwrap();
+    let (query, memory) = (random((2, 4, 12)), random((2, 7, 12)));
+    // True hides, as nn.MultiheadAttention has it; and what is added to the scores.
+    let hidden = Tensor::new(&[[0u8, 0, 0, 0, 0, 1, 1], [0, 1, 0, 0, 0, 0, 0]], &Device::Cpu).unwrap();
+    let zeros = Tensor::zeros((2, 7), DType::F32, &Device::Cpu).unwrap();
+    let infinite = Tensor::full(f32::NEG_INFINITY, (2, 7), &Device::Cpu).unwrap();
+    let added = hidden.where_cond(&infinite, &zeros).unwrap();
+    let mut outputs = Vec::new();
+    for mask in [&hidden, &added] {
+        let visible = visible_where_zero(mask).unwrap();
+        let attend = Attend { key_padding: Some(&visible), weights: true, ..Attend::default() };
+        let (output, weights) = module.forward(&query, &memory, &memory, &attend).unwrap();
+        assert_eq!(output.dims(), [2, 4, 12]);
+        let weights = weights.unwrap();
+        assert_eq!(weights.dims(), [2, 3, 4, 7]);
+        let sums = weights.sum(3).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        assert!(sums.iter().all(|sum| (sum - 1.0).abs() < 1e-6), "{sums:?}");
+        let seen = weights.get(1).unwrap().narrow(2, 1, 1).unwrap().flatten_all().unwrap();
+        assert!(seen.to_vec1::<f32>().unwrap().iter().all(|&weight| weight == 0.0));
+        outputs.push(output);
+    }
+    assert_close("both conventions", &outputs[0], &outputs[1], 0.0, 0.0);
+    // Its weights can be trained.
+    let gradients = outputs[0].sum_all().unwrap().backward().unwrap();
+    for layer in [&module.q_proj, &module.k_proj, &module.v_proj, &module.out_proj] {
+        assert!(gradients.get(layer.weight().unwrap()).is_some() && layer.bias().is_some());
+    }
+    assert!(MultiHeadAttention::new(12, 3, false).unwrap().q_proj.bias().is_none());
+    let error = MultiHeadAttention::new(10, 3, true).unwrap_err().to_string();
+    assert_eq!(error, "d_model 10 is not divisible by n_head 3");
+    assert!(MultiHeadAttention::new(10, 0, true).is_err());
 }

@@ -64,6 +64,7 @@ cases! {
     textbook_with_sinusoidal_positions: "textbook-sinusoidal",
     question_answering: "qa",
     rotary_positions: "rope",
+    no_positions: "no-positions",
 }
 
 #[test]

@@ -86,8 +86,9 @@ pub fn models(block_size: usize) -> Vec<Gpt> {
             norm_position: NormPosition::Post,
             scale_embeddings: true,
             tie_word_embeddings: false,
-            ..base
+            ..base.clone()
         },
+        Config { position_embedding: PositionEmbedding::None, ..base },
     ];
     variants.into_iter().map(|config| Gpt::new(config, 1, &Device::Cpu).unwrap()).collect()
 }
