@@ -1,4 +1,4 @@
-//! Parts of `tokenizer.json` that come in more than one shape.
+//! Parts of `tokenizer.json` and of vocabulary files that come in more than one shape.
 
 use super::gpt2_pair::split_merge;
 use super::unique_map::UniqueMap;
@@ -33,6 +33,37 @@ impl<'de> Visitor<'de> for VocabVisitor {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vocab, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
         Ok(Vocab::List)
+    }
+}
+
+/// Words by their ids: `{"0": "a", …}`, or a list of them, whose places are the ids. Either way as the former.
+pub(super) struct Words(pub(super) Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Words {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(WordsVisitor)
+    }
+}
+
+struct WordsVisitor;
+
+impl<'de> Visitor<'de> for WordsVisitor {
+    type Value = Words;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("words by their ids, or a list of words")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Words, A::Error> {
+        UniqueMap::collect(map).map(|entries| Words(entries.0))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Words, A::Error> {
+        let mut words = Vec::new();
+        while let Some(word) = list.next_element::<String>()? {
+            words.push((words.len().to_string(), word));
+        }
+        Ok(Words(words))
     }
 }
 

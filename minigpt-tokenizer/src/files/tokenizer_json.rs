@@ -4,7 +4,7 @@
 //! over single characters. Everything else is refused by name: a tokenizer that is nearly the right one gives ids
 //! that are silently wrong.
 
-use super::shapes::{Merge, Vocab};
+use super::shapes::{Merge, Vocab, Words};
 use super::unique_map::UniqueMap;
 use super::{ids, read_json, spelt, vocabulary};
 use crate::bpe::BpeTokenizer;
@@ -30,7 +30,7 @@ struct TokenizerJson {
     decoder: Option<Component>,
     model: Option<Model>,
     word2id: Option<UniqueMap<u32>>,
-    id2word: Option<UniqueMap<String>>,
+    id2word: Option<Words>,
 }
 
 #[derive(Deserialize)]

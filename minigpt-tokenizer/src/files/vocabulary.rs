@@ -1,6 +1,7 @@
-//! The character vocabulary file `{"word2id": {"a": 3, …}, "id2word": {"3": "a", …}}`.
+//! The character vocabulary file `{"word2id": {"a": 3, …}, "id2word": {"3": "a", …}}`, or with a list as `id2word`.
 
 use super::ids;
+use super::shapes::Words;
 use super::unique_map::UniqueMap;
 use super::write::write_json;
 use crate::characters::CharTokenizer;
@@ -13,7 +14,7 @@ use std::path::Path;
 pub(super) fn from_maps(
     path: &Path,
     word2id: Option<UniqueMap<u32>>,
-    id2word: Option<UniqueMap<String>>,
+    id2word: Option<Words>,
 ) -> Result<CharTokenizer> {
     let malformed = |what| Error::Malformed { path: path.to_owned(), what };
     let missing = |name| malformed(format!("a vocabulary file needs {name:?}, and this one has none"));

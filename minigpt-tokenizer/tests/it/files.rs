@@ -100,6 +100,12 @@ fn a_vocabulary_file_may_start_with_a_byte_order_mark_and_list_ids_in_any_order(
 }
 
 #[test]
+fn the_words_of_a_vocabulary_file_may_be_a_list() {
+    let content = r#"{"word2id": {"<pad>": 0, "b": 2, "你": 1}, "id2word": ["<pad>", "你", "b"]}"#;
+    assert_eq!(open("v.json", content).unwrap().encode("b你").unwrap(), [2, 1]);
+}
+
+#[test]
 fn a_vocabulary_file_that_contradicts_itself_is_refused_with_the_entry() {
     let cases = [
         (
@@ -120,6 +126,12 @@ fn a_vocabulary_file_that_contradicts_itself_is_refused_with_the_entry() {
         (r#"{"word2id": {"a": "0"}, "id2word": {"0": "a"}}"#, r#"invalid type: string "0", expected u32"#),
         (r#"{"word2id": {"a": -1}, "id2word": {"0": "a"}}"#, "invalid value: integer `-1`, expected u32"),
         (r#"{"word2id": {"a": 0}, "id2word": {"0": 5}}"#, "invalid type: integer `5`, expected a string"),
+        (r#"{"word2id": {"a": 0}, "id2word": ["b"]}"#, r#"id 0 is "a" in word2id and "b" in id2word"#),
+        (
+            r#"{"word2id": {"a": 0}, "id2word": ["a", "b"]}"#,
+            r#"id2word has "b" with id 1, which word2id lacks"#,
+        ),
+        (r#"{"word2id": {"a": 0}, "id2word": [0]}"#, "invalid type: integer `0`, expected a string"),
         (r#"{"word2id": {"a": 0}}"#, r#"a vocabulary file needs "id2word""#),
         (r#"{"a": 0}"#, r#"neither a tokenizer.json (no "model") nor a vocabulary file"#),
         ("", "EOF while parsing"),
