@@ -20,6 +20,7 @@ import generate_fixtures
 import gguf_fixtures
 import model_fixtures
 import muon_fixtures
+import own_fixtures
 from cases import CASES
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -54,6 +55,7 @@ def write_all(root):
     muon_fixtures.write_all(root / TRAIN)
     file_fixtures.write_all(root / FILES, root / MODEL)
     gguf_fixtures.write_all(root / FILES / "gguf")
+    own_fixtures.write_all(root / FILES / "own")
 
 
 def report(committed, remade):
@@ -84,9 +86,9 @@ def compare(committed, remade):
         return [] if same else ["says something else"]
     if committed.suffix == ".gguf":
         return [] if committed.read_bytes() == remade.read_bytes() else ["has other bytes"]
-    if committed.suffix in (".pt", ".bin"):
+    if committed.suffix in (".pt", ".bin", ".pth"):
         saved = [torch.load(path, weights_only=True) for path in (committed, remade)]
-        return compare_tensors(*[one.get("model", one) for one in saved])
+        return compare_tensors(*[one.get("model", one.get("model_state_dict", one)) for one in saved])
     return compare_tensors(load_file(committed), load_file(remade))
 
 

@@ -22,9 +22,12 @@ pub fn folder() -> PathBuf {
 
 /// Opens the folder as a model, reads every tensor, and runs it if all is well.
 pub fn open(path: &Path) {
-    if let Ok(files) = OnDisk::open(path)
-        && let Ok(model) = files.model()
-    {
+    let Ok(files) = OnDisk::open(path) else { return };
+    let model = match files.assumed() {
+        Ok(Some((config, _))) => files.model_as(config),
+        _ => files.model(),
+    };
+    if let Ok(model) = model {
         let _ = model.view().logits(&[0]);
         let _ = model.load(&Device::Cpu);
     }

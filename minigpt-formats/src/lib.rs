@@ -7,7 +7,8 @@
 //!
 //! Begin with [`load`] and [`hugging_face::save`]; then [`OnDisk`] (a model of any format, found and mapped, not yet in
 //! memory), [`MappedModel`] (its tensors) and [`convert()`] (from any format to another, checked). [`hugging_face`],
-//! [`torch`], [`nanogpt`] and [`gguf`] know one format each, [`tensor_view`] what a tensor in a file is.
+//! [`torch`], [`nanogpt`] and [`gguf`] know one format each, `state_dict` the tensors of two decoders that people write
+//! themselves, [`tensor_view`] what a tensor in a file is.
 //!
 //! ```
 //! use minigpt_formats::{OnDisk, hugging_face, load};
@@ -33,6 +34,7 @@ mod layout;
 mod mapped_model;
 pub mod nanogpt;
 mod on_disk;
+mod state_dict;
 pub mod tensor_view;
 pub mod torch;
 
@@ -42,6 +44,7 @@ pub use convert::{Conversion, Converted, Target, convert};
 pub use error::{Error, Result};
 pub use mapped_model::{ExtraKeys, Loaded, MappedModel};
 pub use on_disk::{FileFormat, OnDisk, load, load_config};
+pub use state_dict::Architecture;
 
 /// Called while a model is being written, with the bytes written so far and the bytes in all.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);

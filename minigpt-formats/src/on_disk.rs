@@ -6,6 +6,7 @@ use crate::hugging_face::config_json;
 use crate::hugging_face::weight_files::WeightFiles;
 use crate::mapped_model::{ExtraKeys, Loaded, MappedModel};
 use crate::nanogpt;
+use crate::state_dict::{self, Architecture, StateDict};
 use minigpt_files::{Mapped, is_there};
 use minigpt_model::{Config, Device};
 use minigpt_tokenizer::Tokenizer;
@@ -34,6 +35,8 @@ pub enum FileFormat {
     NanoGpt,
     /// A GGUF file of llama.cpp's.
     Gguf,
+    /// A state dictionary that `torch.save` wrote.
+    StateDict(Architecture),
 }
 
 impl FileFormat {
@@ -43,6 +46,10 @@ impl FileFormat {
             Self::HuggingFace => "Hugging Face folder",
             Self::NanoGpt => "nanoGPT checkpoint",
             Self::Gguf => "GGUF file",
+            Self::StateDict(Architecture::QuestionAnswering) => {
+                "state dictionary of the question answering model"
+            }
+            Self::StateDict(Architecture::Textbook) => "state dictionary of the textbook's model",
         }
     }
 }
@@ -64,6 +71,7 @@ enum Files {
     HuggingFace(Box<(Config, ExtraKeys)>, WeightFiles),
     NanoGpt(Mapped),
     Gguf(Mapped),
+    StateDict(Architecture, Mapped),
 }
 
 impl OnDisk {
@@ -79,7 +87,10 @@ impl OnDisk {
             let file = Mapped::open(path)?;
             match file.bytes() {
                 bytes if gguf::is_gguf(bytes) => Files::Gguf(file),
-                [b'P', b'K', ..] => Files::NanoGpt(file),
+                bytes @ [b'P', b'K', ..] => match state_dict::architecture(bytes) {
+                    Some(architecture) => Files::StateDict(architecture, file),
+                    None => Files::NanoGpt(file),
+                },
                 _ => return Err(Error::bad(path, NO_MODEL)),
             }
         };
@@ -92,6 +103,7 @@ impl OnDisk {
             Files::HuggingFace(..) => FileFormat::HuggingFace,
             Files::NanoGpt(_) => FileFormat::NanoGpt,
             Files::Gguf(_) => FileFormat::Gguf,
+            Files::StateDict(architecture, _) => FileFormat::StateDict(architecture),
         }
     }
 
@@ -123,7 +135,33 @@ impl OnDisk {
                 let tensors = contents.tensors(&config);
                 MappedModel::new(path, config, extra, tensors, vec![file])
             }
+            Files::StateDict(..) => Err(failed(
+                "is a state dictionary, which does not say all of its model (the number of heads, for one): import it \
+                 first"
+                    .to_owned(),
+            )),
         }
+    }
+
+    /// What the tensors of a state dictionary say of their model, with [`Architecture::ASSUMED`] taken as such a model has
+    /// them; and what a person should know about it. Other files say all of it themselves.
+    pub fn assumed(&self) -> Result<Option<(Config, Vec<String>)>> {
+        let Files::StateDict(_, file) = &self.files else { return Ok(None) };
+        let StateDict { config, notes, .. } = self.state_dict(file)?;
+        Ok(Some((config, notes)))
+    }
+
+    /// The model that a state dictionary's tensors make with this configuration, which is [`Self::assumed`] or a change of
+    /// it; that of other files is their own.
+    pub fn model_as(&self, config: Config) -> Result<MappedModel<'_>> {
+        let Files::StateDict(_, file) = &self.files else { return self.model() };
+        config.validate().map_err(|e| Error::bad(&self.path, e.to_string()))?;
+        let StateDict { tensors, .. } = self.state_dict(file)?;
+        MappedModel::new(&self.path, config, ExtraKeys::new(), tensors, vec![file])
+    }
+
+    fn state_dict<'a>(&self, file: &'a Mapped) -> Result<StateDict<'a>> {
+        StateDict::read(file.bytes()).map_err(|message| Error::bad(&self.path, message))
     }
 
     /// The tokenizer that is named (`gpt2`, a file, a folder, nanoGPT's `meta.pkl`), or the one that lies with the model,
@@ -172,6 +210,10 @@ impl OnDisk {
         let meta = self.path.with_file_name("meta.pkl");
         if is_there(&meta)? {
             return Ok(Some((nanogpt::read_meta(&meta)?, "meta.pkl".to_owned())));
+        }
+        let vocabulary = self.path.with_file_name("vocab.json");
+        if self.format() == FileFormat::StateDict(Architecture::QuestionAnswering) && is_there(&vocabulary)? {
+            return Ok(Some((Tokenizer::open(&vocabulary)?, "vocab.json".to_owned())));
         }
         let is_gpt2 = GPT2_TOKENS.contains(&config.vocab_size);
         Ok(is_gpt2.then(|| (Tokenizer::gpt2(), "gpt2, by its number of tokens".to_owned())))

@@ -64,8 +64,8 @@ pub struct TensorView<'a> {
     pub shape: Vec<usize>,
     /// From one element to the next along each dimension.
     strides: Vec<usize>,
-    /// Its elements, from the first to the last.
-    data: &'a [u8],
+    /// Its elements, from the first to the last: in the file, or joined from several tensors of it.
+    data: Cow<'a, [u8]>,
 }
 
 impl<'a> TensorView<'a> {
@@ -80,7 +80,7 @@ impl<'a> TensorView<'a> {
             return None;
         }
         let strides = (0..shape.len()).map(|dim| shape[dim + 1..].iter().product()).collect();
-        Some(Self { elements, shape, strides, data })
+        Some(Self { elements, shape, strides, data: Cow::Borrowed(data) })
     }
 
     /// A tensor of plain elements that lie in any order in `data`, from element `offset` on.
@@ -97,7 +97,7 @@ impl<'a> TensorView<'a> {
         }
         let count = shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size))?;
         if count == 0 {
-            return Some(Self { elements, shape, strides, data: &[] });
+            return Some(Self { elements, shape, strides, data: Cow::Borrowed(&[]) });
         }
         // The last element says whether all lie inside; a stride of 0 could claim more than there is memory.
         let last = shape
@@ -108,7 +108,7 @@ impl<'a> TensorView<'a> {
         if elements.bytes(count)? > data.len() {
             return None;
         }
-        Some(Self { data: data.get(start..end)?, elements, shape, strides })
+        Some(Self { data: Cow::Borrowed(data.get(start..end)?), elements, shape, strides })
     }
 
     /// The same matrix with rows and columns exchanged.
@@ -118,9 +118,41 @@ impl<'a> TensorView<'a> {
         self
     }
 
+    /// Tensors of plain elements one above the other: their first dimensions add up. The elements are copied.
+    pub(crate) fn stacked(parts: &[Self]) -> Option<Self> {
+        let first = parts.first()?;
+        let Elements::Weights(element_type) = first.elements else { return None };
+        let (dtype, mut shape) = (element_type.plain()?, first.shape.clone());
+        let same =
+            |part: &Self| part.elements == first.elements && part.shape.get(1..) == first.shape.get(1..);
+        if shape.is_empty() || !parts.iter().all(same) {
+            return None;
+        }
+        shape[0] = parts.iter().map(|part| part.shape[0]).sum();
+        let data: Vec<u8> = parts.iter().flat_map(|part| part.in_rows(dtype).into_owned()).collect();
+        let strides = (0..shape.len()).map(|dim| shape[dim + 1..].iter().product()).collect();
+        Some(Self { elements: first.elements.clone(), shape, strides, data: Cow::Owned(data) })
+    }
+
+    /// The same tensor (…) of one (1, …).
+    pub(crate) fn without_leading_one(mut self) -> Self {
+        if self.shape.len() > 1 && self.shape[0] == 1 {
+            self.shape.remove(0);
+            self.strides.remove(0);
+        }
+        self
+    }
+
+    /// Its elements row by row, if they are f32.
+    pub(crate) fn floats(&self) -> Option<Vec<f32>> {
+        let is_float = self.elements == Elements::Weights(ElementType::F32);
+        let float = |bytes: &[u8; 4]| f32::from_le_bytes(*bytes);
+        is_float.then(|| self.in_rows(DType::F32).as_chunks::<4>().0.iter().map(float).collect())
+    }
+
     /// The bytes that hold its elements.
-    pub(crate) fn data(&self) -> &'a [u8] {
-        self.data
+    pub(crate) fn data(&self) -> &[u8] {
+        &self.data
     }
 
     /// How many bytes its elements take, each counted once.
@@ -145,7 +177,7 @@ impl<'a> TensorView<'a> {
                 [first, second] => {
                     let transposed = self.strides[0] == 1;
                     let shape = if transposed { (second, first) } else { (first, second) };
-                    let matrix = QuantizedMatrix::new(dtype, shape, transposed, self.data)?;
+                    let matrix = QuantizedMatrix::new(dtype, shape, transposed, &self.data)?;
                     match device.is_cpu() {
                         true => Ok(Weight::Quantized(matrix)),
                         false => Ok(Weight::Plain(matrix.plain()?.to_device(device)?)),
@@ -153,7 +185,7 @@ impl<'a> TensorView<'a> {
                 }
                 ref shape => {
                     let count = shape.iter().product();
-                    let matrix = QuantizedMatrix::new(dtype, (1, count), false, self.data)?;
+                    let matrix = QuantizedMatrix::new(dtype, (1, count), false, &self.data)?;
                     Ok(Weight::Plain(matrix.plain()?.reshape(shape)?.to_device(device)?))
                 }
             },
@@ -164,7 +196,7 @@ impl<'a> TensorView<'a> {
     fn plain(&self, dtype: DType, device: &Device) -> Result<Tensor> {
         let tensor = match self.shape[..] {
             [first, second] if self.strides == [1, first] => {
-                Tensor::from_raw_buffer(self.data, dtype, &[second, first], device)?
+                Tensor::from_raw_buffer(&self.data, dtype, &[second, first], device)?
                     .to_dtype(DType::F32)?
                     .t()?
             }
@@ -176,9 +208,9 @@ impl<'a> TensorView<'a> {
     }
 
     /// The bytes of a matrix of plain f32 that lie row by row, if it is one.
-    pub(crate) fn floats_in_rows(&self) -> Option<&'a [u8]> {
+    pub(crate) fn floats_in_rows(&self) -> Option<&[u8]> {
         let floats = self.elements == Elements::Weights(ElementType::F32) && self.shape.len() == 2;
-        (floats && self.is_in_rows()).then_some(self.data)
+        (floats && self.is_in_rows()).then_some(&*self.data)
     }
 
     fn is_in_rows(&self) -> bool {
@@ -192,9 +224,9 @@ impl<'a> TensorView<'a> {
     }
 
     /// The elements row by row: where they lie if they lie so, otherwise a copy.
-    fn in_rows(&self, dtype: DType) -> Cow<'a, [u8]> {
+    fn in_rows(&self, dtype: DType) -> Cow<'_, [u8]> {
         if self.is_in_rows() {
-            return Cow::Borrowed(self.data);
+            return Cow::Borrowed(&self.data);
         }
         let (width, count) = (dtype.size_in_bytes(), self.shape.iter().product::<usize>());
         let mut data = Vec::with_capacity(count * width);
@@ -236,6 +268,19 @@ mod tests {
         assert_eq!(rows(&[1 << 40, 1], &[0, 1], 0), None, "more than there is");
         assert_eq!(rows(&[usize::MAX, 3], &[3, 1], 0), None, "more than can be counted");
         assert_eq!(rows(&[2], &[1, 1], 0), None, "no such shape");
+    }
+
+    #[test]
+    fn tensors_are_stacked_in_their_order_whatever_order_their_elements_lie_in() {
+        let numbers: Vec<u8> = (0..12).collect();
+        let view = |strides: [usize; 2]| {
+            TensorView::strided(BF16, vec![2, 2], strides.to_vec(), 0, &numbers).unwrap()
+        };
+        let stacked = TensorView::stacked(&[view([2, 1]), view([1, 2])]).unwrap();
+        assert_eq!(stacked.shape, [4, 2]);
+        assert_eq!(*stacked.in_rows(DType::BF16), [0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 4, 5, 2, 3, 6, 7]);
+        let wider = TensorView::strided(BF16, vec![2, 3], vec![3, 1], 0, &numbers).unwrap();
+        assert_eq!(TensorView::stacked(&[view([2, 1]), wider]), None);
     }
 
     #[test]

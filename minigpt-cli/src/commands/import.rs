@@ -3,12 +3,12 @@
 use crate::dtype;
 use crate::output;
 use crate::progress::Progress;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use minigpt::Hub;
+use minigpt::{Hub, settings};
 use minigpt_charts::{Table, count, counted};
 use minigpt_data::DownloadEvent;
-use minigpt_formats::{Conversion, OnDisk, Target, convert};
+use minigpt_formats::{Architecture, Conversion, OnDisk, Target, convert};
 use minigpt_kernels::ElementType;
 use minigpt_model::Config;
 use minigpt_model::parameters::Count;
@@ -19,16 +19,22 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub struct ImportArgs {
     /// A Hugging Face GPT-2 folder (safetensors or pytorch_model.bin, whole or in shards), nanoGPT's ckpt.pt, a GGUF file
-    /// of llama.cpp's, or hf:owner/model to fetch one from the hub (HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE mean what
-    /// they mean elsewhere).
-    #[arg(value_name = "FOLDER|ckpt.pt|FILE.gguf|hf:NAME")]
-    source: String,
+    /// of llama.cpp's, a state dictionary (.pth) of the question answering model or the textbook's, or hf:owner/model to
+    /// fetch one from the hub (HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE mean what they mean elsewhere).
+    #[arg(value_name = "FOLDER|ckpt.pt|FILE.gguf|FILE.pth|hf:NAME", required_unless_present = "from")]
+    source: Option<String>,
+    /// The same by name.
+    #[arg(long, value_name = "SOURCE", conflicts_with = "source")]
+    from: Option<String>,
     /// The model folder to write.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
     /// `gpt2`, a tokenizer.json, a vocabulary file, nanoGPT's meta.pkl; what lies beside the model when absent.
-    #[arg(long, value_name = "gpt2|PATH")]
+    #[arg(long, visible_alias = "vocab", value_name = "gpt2|PATH")]
     tokenizer: Option<String>,
+    /// Say of a state dictionary's model what the file does not, for example n_head=8 or activation_function=relu.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    changes: Vec<String>,
     /// How the weights are written: f32 when absent, but quantised ones stay as they are.
     #[arg(long, value_parser = dtype::among(dtype::TO_IMPORT))]
     dtype: Option<ElementType>,
@@ -55,16 +61,29 @@ struct Answer {
     tokenizer: Option<String>,
     /// The largest difference of a logit between before and after, where it was looked for.
     largest_difference: Option<f32>,
+    /// What the file does not say, and was assumed.
+    notes: Vec<String>,
 }
 
 /// Runs the command.
 pub fn run(args: &ImportArgs) -> Result<()> {
-    let source = match args.source.strip_prefix("hf:") {
+    let source = args.source.as_ref().or(args.from.as_ref()).context("name the model to import")?;
+    let source = match source.strip_prefix("hf:") {
         Some(name) => fetch(name)?,
-        None => PathBuf::from(&args.source),
+        None => PathBuf::from(source),
     };
     let files = OnDisk::open(&source)?;
-    let model = files.model()?;
+    let (model, notes) = match files.assumed()? {
+        Some((config, mut notes)) => {
+            let config = settings::change(config, &args.changes)?;
+            notes.insert(0, assumed(&config, &args.changes));
+            (files.model_as(config)?, notes)
+        }
+        None if args.changes.is_empty() => (files.model()?, Vec::new()),
+        None => {
+            bail!("--set is for state dictionaries: a {} says all of its model itself", files.format().name())
+        }
+    };
     if let Some(name) = args.tokenizer.as_deref().filter(|name| *name == "char" || name.starts_with("bpe:")) {
         bail!("--tokenizer {name}: a model that is there needs the tokenizer that it was trained with");
     }
@@ -88,8 +107,25 @@ pub fn run(args: &ImportArgs) -> Result<()> {
         dtype_written: converted.element_types.join(", "),
         tokenizer: name,
         largest_difference: converted.largest_difference,
+        notes,
     };
     if args.json { output::json(&answer) } else { output::text(&describe(&answer, model.config())) }
+}
+
+/// What a state dictionary does not say: as such a model has it, or as it was asked for.
+fn assumed(config: &Config, changes: &[String]) -> String {
+    let values = serde_json::to_value(config).unwrap_or_default();
+    let asked = |key: &str| {
+        let name = |change: &String| settings::split(change).is_ok_and(|(name, _)| name.ends_with(key));
+        changes.iter().any(name)
+    };
+    let setting = |key: &str| {
+        let value = values[key].to_string();
+        let why = if asked(key) { " (as asked for)" } else { "" };
+        format!("{key}={}{why}", value.trim_matches('"'))
+    };
+    let settings = Architecture::ASSUMED.map(setting).join(", ");
+    format!("assumed, for the file does not say it: {settings}; --set changes it")
 }
 
 /// A model's size in words.
@@ -103,6 +139,9 @@ fn describe(answer: &Answer, config: &Config) -> String {
     table.row(["found", &format!("{}, {} parameters", answer.kind, count(answer.parameters))]);
     table.row(["shape", &shape(config)]);
     table.row(["context", &count(config.block_size as u64)]);
+    for note in &answer.notes {
+        table.row(["note", note]);
+    }
     let numbers = match answer.dtype == answer.dtype_written {
         true => answer.dtype.clone(),
         false => format!("{}, written as {}", answer.dtype, answer.dtype_written),

@@ -200,3 +200,67 @@ fn unknown_keys_of_a_base_survive_fine_tuning_and_resuming() {
     train(2, &["--from", text(&base)]);
     train(4, &["--resume"]);
 }
+
+/// The Chinese question answering model of a training script, with its vocabulary: imported, asked, exported.
+#[test]
+fn a_best_model_of_ones_own_becomes_a_model_that_answers() {
+    let place = Place::new();
+    let (out, source) = (place.text("model"), text(&file("own/best_model.pth")).to_owned());
+    let shown =
+        shown(&["import", "--from", &source, "--out", &out, "--vocab", text(&file("own/vocab.json"))]);
+    let parts = [
+        "state dictionary of the question answering model",
+        "n_head=8, norm_position=pre",
+        "8 heads",
+        "vocab.json",
+    ];
+    assert_contains(&shown, &parts);
+    let written =
+        ["--prompt", "天空是什么颜色的？<sep>", "--temperature", "0", "--max-new-tokens", "3", "--json"];
+    let answered = answer(&[&["generate", "--model", &out][..], &written].concat());
+    assert_eq!(answered["prompt_ids"].as_array().unwrap().len(), 10);
+    // The vocabulary lies beside the model: it is found without being named; and heads can be said.
+    let other = place.text("other");
+    let found = answer(&["import", &source, "--out", &other, "--set", "n_head=4"]);
+    assert_eq!((&found["tokenizer"], &found["largest_difference"]), (&"vocab.json".into(), &0.0.into()));
+    assert_contains(&found["notes"].to_string(), &["n_head=4 (as asked for)", "activation_function=gelu,"]);
+    assert_eq!(place.read_json("other/config.json")["n_head"], 4);
+    let exported = place.text("exported");
+    answer(&["export", "--model", &out, "--to", "hf", "--out", &exported]);
+}
+
+#[test]
+fn a_textbook_model_of_ones_own_becomes_a_model_that_goes_on_from_ids() {
+    let place = Place::new();
+    for name in ["textbook", "textbook-sinusoidal"] {
+        let out = place.text(name);
+        let source = file(&format!("own/{name}.pth"));
+        let copy = place.write(&format!("files/{name}.pth"), fs::read(source).unwrap());
+        let found = answer(&["import", "--from", &copy, "--out", &out]);
+        assert_eq!(found["kind"], "state dictionary of the textbook's model");
+        assert_eq!(
+            (&found["tokenizer"], &found["largest_difference"]),
+            (&serde_json::Value::Null, &0.0.into())
+        );
+        let greedy = ["--ids", "30", "--temperature", "0", "--max-new-tokens", "20", "--json"];
+        let written = answer(&[&["generate", "--model", &out][..], &greedy].concat());
+        assert!(!written["completions"][0]["ids"].as_array().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_state_dictionary_is_not_run_on_a_guess_and_other_files_are_not_told_what_they_are() {
+    let place = Place::new();
+    let model = text(&file("own/best_model.pth")).to_owned();
+    assert_contains(&refused(&["inspect", "--model", &model, "--ids", "1"]), &["import it first"]);
+    let out = place.text("out");
+    let import = |source: &Path, set: &str| refused(&["import", text(source), "--out", &out, "--set", set]);
+    assert_contains(
+        &import(&file("ckpt.pt"), "n_head=2"),
+        &["nanoGPT checkpoint says all of its model itself"],
+    );
+    assert_contains(&import(Path::new(&model), "n_head=3"), &["n_embd 16 is not divisible by n_head 3"]);
+    assert_contains(&import(Path::new(&model), "heads=3"), &["there is no setting model.heads"]);
+    assert!(failure(&["import", "--out", &out], 2).contains("required"));
+    assert!(!place.path("out").exists());
+}

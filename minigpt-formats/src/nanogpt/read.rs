@@ -2,6 +2,7 @@
 
 use crate::layout::LinearWeights;
 use crate::mapped_model::our_name;
+use crate::state_dict::StateDict;
 use crate::tensor_view::TensorView;
 use crate::torch::{TorchArchive, Value};
 use minigpt_model::config::{Activation, Config};
@@ -11,7 +12,9 @@ pub fn read(bytes: &[u8]) -> Result<(Config, Vec<(String, TensorView<'_>)>), Str
     let checkpoint = TorchArchive::open(bytes)?;
     let part = |name: &str| checkpoint.root.get(name);
     let (Some(model), Some(arguments)) = (part("model"), part("model_args")) else {
-        return Err("not a checkpoint of nanoGPT: it has no \"model\" and \"model_args\"".to_owned());
+        // Neither was it a state dictionary that is known: that message lists what the file holds.
+        let other = StateDict::read(bytes).err().unwrap_or_default();
+        return Err(format!("not a checkpoint of nanoGPT: it has no \"model\" and \"model_args\"; {other}"));
     };
     let config = config(arguments)?;
     let linear = LinearWeights::of(&config);

@@ -256,3 +256,27 @@ fn a_file_that_can_not_be_looked_at_is_not_taken_for_one_that_is_not_there() {
     let error = load(place.path()).unwrap_err();
     assert!(error.contains("model.safetensors"), "{error}");
 }
+
+#[test]
+fn a_model_without_positions_survives_its_folder_and_is_refused_where_it_can_not_be() {
+    let shape = Config {
+        position_embedding: minigpt_model::PositionEmbedding::None,
+        ..small("gpt2").config().clone()
+    };
+    let gpt = Gpt::new(shape, 1, &Device::Cpu).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    hugging_face::save(&gpt, folder.path()).unwrap();
+    let config = std::fs::read_to_string(folder.path().join("config.json")).unwrap();
+    assert!(
+        config.contains(r#""position_embedding": "none""#) && config.contains(r#""minigpt""#),
+        "{config}"
+    );
+    assert!(!read_raw(folder.path()).contains_key("wpe.weight"));
+    let again = load(folder.path()).unwrap();
+    assert_eq!((again.config(), logits(&again)), (gpt.config(), logits(&gpt)));
+    for refusal in
+        [minigpt_formats::nanogpt::refusal(gpt.config()), minigpt_formats::gguf::refusal(gpt.config())]
+    {
+        assert!(refusal.unwrap().contains("positions that are not learned"));
+    }
+}

@@ -4,6 +4,7 @@
 mod convert;
 mod gguf;
 mod hugging_face;
+mod state_dict;
 #[path = "../../../minigpt-model/tests/it/support.rs"]
 mod support;
 mod torch;

@@ -1,0 +1,156 @@
+//! State dictionaries of two decoders that people write themselves in PyTorch: the question answering model and the
+//! textbook's. `torch.save` kept their tensors and nothing else, so names and shapes say which of the two it is and how
+//! large; what they don't say is assumed as that decoder has it, and told.
+
+mod architecture;
+mod names;
+
+use crate::tensor_view::{Elements, TensorView};
+use crate::torch::{TorchArchive, Value};
+pub use architecture::Architecture;
+use minigpt_model::Config;
+use names::{OurTensor, plain_name};
+use std::collections::BTreeMap;
+
+/// Where programs put a state dictionary in what they save.
+const WRAPPERS: [&str; 3] = ["model_state_dict", "state_dict", "model"];
+
+/// How many tensors a message lists.
+const LISTED: usize = 40;
+
+/// A state dictionary, as far as it was understood.
+pub(crate) struct StateDict<'a> {
+    /// What its tensors say of the model, and what is assumed of the rest.
+    pub config: Config,
+    /// What was assumed, and what was passed over.
+    pub notes: Vec<String>,
+    /// By GPT-2's names, in its layouts.
+    pub tensors: Vec<(String, TensorView<'a>)>,
+}
+
+impl<'a> StateDict<'a> {
+    /// Reads what `torch.save` wrote.
+    ///
+    /// # Errors
+    /// It is none of these; or some of its tensors are missing, or not understood: all are listed.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, String> {
+        let archive = TorchArchive::open(bytes)?;
+        let tensors = tensors(&archive)?;
+        let names: Vec<&str> = tensors.iter().map(|(name, _)| name.as_str()).collect();
+        let architecture = Architecture::of(&names).ok_or_else(|| unknown(&tensors))?;
+        let mut read = Reading::default();
+        for (name, tensor) in tensors {
+            read.add(architecture, &name, tensor)?;
+        }
+        read.finish(architecture, bytes.len() as u64)
+    }
+}
+
+/// Whose state dictionary a file holds, if it is one.
+pub(crate) fn architecture(bytes: &[u8]) -> Option<Architecture> {
+    let archive = TorchArchive::open(bytes).ok()?;
+    // nanoGPT's checkpoint says all about its model.
+    if archive.root.get("model_args").is_some() {
+        return None;
+    }
+    let tensors = tensors(&archive).ok()?;
+    Architecture::of(&tensors.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>())
+}
+
+/// The tensors of a state dictionary, wrapped or not, without what compiled and parallel models put before their names.
+fn tensors<'a>(archive: &TorchArchive<'a>) -> Result<Vec<(String, TensorView<'a>)>, String> {
+    let wrapped = WRAPPERS.iter().find_map(|name| archive.root.get(name));
+    let dictionary = wrapped.filter(|value| matches!(value, Value::Dict(_))).unwrap_or(&archive.root);
+    let tensors = archive.tensors(dictionary)?.into_iter();
+    Ok(tensors.map(|(name, tensor)| (plain_name(&name).to_owned(), tensor)).collect())
+}
+
+fn unknown(tensors: &[(String, TensorView)]) -> String {
+    let known: Vec<String> = Architecture::ALL.iter().map(|known| known.signature()).collect();
+    format!(
+        "holds no state dictionary that is known: neither {}. It holds {}",
+        known.join(", nor "),
+        listed(tensors.iter().map(|(name, tensor)| format!("{name} {:?}", tensor.shape)))
+    )
+}
+
+fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
+    let more = names.len().saturating_sub(LISTED);
+    let mut names: Vec<String> = names.take(LISTED).collect();
+    match (names.is_empty(), more) {
+        (true, _) => "no tensors".to_owned(),
+        (false, 0) => names.join(", "),
+        (false, more) => {
+            names.push(format!("and {more} more"));
+            names.join(", ")
+        }
+    }
+}
+
+/// The tensors of a file while they are sorted.
+#[derive(Default)]
+struct Reading<'a> {
+    whole: BTreeMap<String, TensorView<'a>>,
+    /// Queries, keys and values that are apart in the file.
+    apart: BTreeMap<String, [Option<TensorView<'a>>; 3]>,
+    passed_over: Vec<String>,
+    not_understood: Vec<String>,
+}
+
+impl<'a> Reading<'a> {
+    fn add(&mut self, architecture: Architecture, name: &str, tensor: TensorView<'a>) -> Result<(), String> {
+        let is_number = matches!(tensor.elements, Elements::Weights(_));
+        let taken = match architecture.our_tensor(name) {
+            _ if names::is_buffer(name) || !is_number => {
+                self.passed_over.push(name.to_owned());
+                return Ok(());
+            }
+            None => {
+                self.not_understood.push(format!("{name} {:?}", tensor.shape));
+                return Ok(());
+            }
+            Some(OurTensor::Whole(ours)) => self.whole.insert(ours, tensor),
+            Some(OurTensor::Third(part, ours)) => self.apart.entry(ours).or_default()[part].replace(tensor),
+        };
+        taken.map_or(Ok(()), |_| Err(format!("holds {name} twice")))
+    }
+
+    fn finish(mut self, architecture: Architecture, held: u64) -> Result<StateDict<'a>, String> {
+        let understood = self.whole.len() + self.apart.values().flatten().flatten().count();
+        let parts = self.apart.values().flatten().flatten().map(TensorView::bytes);
+        if parts.sum::<u64>() > held {
+            return Err("the tensors claim more elements than the file has".to_owned());
+        }
+        let mut missing = Vec::new();
+        for (ours, parts) in std::mem::take(&mut self.apart) {
+            match parts {
+                [Some(q), Some(k), Some(v)] => {
+                    let joined = TensorView::stacked(&[q, k, v]);
+                    let joined =
+                        joined.ok_or_else(|| format!("queries, keys and values of {ours} differ"))?;
+                    self.whole.insert(ours, joined);
+                }
+                parts => missing.extend(architecture.missing_parts(&ours, &parts.map(|part| part.is_some()))),
+            }
+        }
+        let Reading { whole, passed_over, not_understood, .. } = self;
+        let described = architecture.describe(whole, &mut missing)?;
+        if !(missing.is_empty() && not_understood.is_empty()) {
+            return Err(format!(
+                "looks like {}: {understood} tensors were understood; missing: {}; not understood: {}",
+                architecture.name(),
+                or_none(missing),
+                or_none(not_understood)
+            ));
+        }
+        let (config, mut notes, tensors) = described;
+        if !passed_over.is_empty() {
+            notes.push(format!("passed over, for no weights: {}", listed(passed_over.into_iter())));
+        }
+        Ok(StateDict { config, notes, tensors })
+    }
+}
+
+fn or_none(names: Vec<String>) -> String {
+    if names.is_empty() { "none".to_owned() } else { listed(names.into_iter()) }
+}
