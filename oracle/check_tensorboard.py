@@ -17,6 +17,7 @@ TAGS = {
     "lr": "lr",
     "grad_norm": "grad_norm",
     "tokens_per_second": "tokens_per_second",
+    "grad_norms/h.0": "grad_norm/h.0",
 }
 BEGAN = 1e9
 SAMPLE = "# ROMEO:\n  *Ay*, `me`!\n\n你好,世界 😀\n"
@@ -65,6 +66,7 @@ def record(step, seconds=0.0):
         "lr": 1e-3 / step,
         "grad_norm": math.sin(step) + 2,
         "tokens_per_second": 12345.678 + step,
+        "grad_norms": {"h.0": math.cos(step) + 2},
         "tokens": 768 * step,
         "seconds": step / 16 + seconds,
     }
@@ -87,6 +89,7 @@ def write(event_file, scratch, records, *resumed):
 
 def compare(events, tag, field, records):
     """Steps, times and values, which TensorBoard keeps in single precision."""
+    records = [r | {f"grad_norms/{layer}": norm for layer, norm in r["grad_norms"].items()} for r in records]
     expected = [(r["step"], BEGAN + r["seconds"], single(r[field])) for r in records if field in r]
     found = [(event.step, event.wall_time, event.value) for event in events.Scalars(tag)]
     assert len(found) == len(expected), f"{len(found)} values, not {len(expected)}"

@@ -74,17 +74,19 @@ impl Gradients {
 
     /// The length of all gradients taken as one vector.
     pub fn norm(&self) -> Result<f64> {
-        let mut squares = 0.0;
-        for gradient in &self.0 {
-            squares += match flat::is_flat(gradient) {
-                true => flat::sum_of_squares(gradient)?,
-                false => {
-                    let square = gradient.to_dtype(DType::F32)?.sqr()?.sum_all()?;
-                    f64::from(square.to_scalar::<f32>()?)
-                }
-            };
-        }
-        Ok(squares.sqrt())
+        Ok(self.squares()?.iter().sum::<f64>().sqrt())
+    }
+
+    /// The square of each gradient's length, of which a norm of several together is the root of the sum.
+    pub fn squares(&self) -> Result<Vec<f64>> {
+        let square = |gradient: &Tensor| match flat::is_flat(gradient) {
+            true => Ok(flat::sum_of_squares(gradient)?),
+            false => {
+                let square = gradient.to_dtype(DType::F32)?.sqr()?.sum_all()?;
+                Ok(f64::from(square.to_scalar::<f32>()?))
+            }
+        };
+        self.0.iter().map(square).collect()
     }
 
     /// What to multiply gradients of this norm with so that it does not exceed `max_norm`, as PyTorch's

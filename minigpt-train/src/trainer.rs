@@ -16,8 +16,10 @@ use crate::workers::Workers;
 use minigpt_data::{Batch, Position};
 use minigpt_formats::ExtraKeys;
 use minigpt_kernels as ops;
+use minigpt_model::parameters::layer_of;
 use minigpt_model::{Device, Gpt, Parameter};
 use minigpt_tokenizer::Tokenizer;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -332,9 +334,11 @@ impl Trainer {
         let step = self.state.step + 1;
         let count = tokens.max(1) as f64;
         let loss = sum / count;
-        let mut norm = f64::NAN;
+        let (mut norm, mut grad_norms) = (f64::NAN, BTreeMap::new());
         if let Some(gradients) = gradients {
-            norm = gradients.norm()? / count;
+            let squares = gradients.squares()?;
+            norm = squares.iter().sum::<f64>().sqrt() / count;
+            grad_norms = norms_by_layer(&self.parameters, &squares, count);
             self.finite(step, "loss", loss)?;
             self.finite(step, "gradient norm", norm)?;
             let clip = match self.config.grad_clip {
@@ -351,6 +355,7 @@ impl Trainer {
             loss,
             lr: rate,
             grad_norm: norm,
+            grad_norms,
             tokens_per_second: tokens as f64 / begun.elapsed().as_secs_f64(),
             tokens: self.state.tokens,
             seconds: self.seconds(),
@@ -507,6 +512,19 @@ impl Learned {
         });
         Ok(())
     }
+}
+
+/// The norm of the gradients of each layer, from the squares of those of its parameters.
+fn norms_by_layer(parameters: &[Parameter], squares: &[f64], count: f64) -> BTreeMap<String, f64> {
+    let mut layers: BTreeMap<String, f64> = BTreeMap::new();
+    for (parameter, square) in parameters.iter().zip(squares) {
+        match layers.get_mut(layer_of(&parameter.name)) {
+            Some(sum) => *sum += square,
+            None => drop(layers.insert(layer_of(&parameter.name).to_owned(), *square)),
+        }
+    }
+    layers.values_mut().for_each(|sum| *sum = sum.sqrt() / count);
+    layers
 }
 
 fn due(step: u64, interval: u64) -> bool {

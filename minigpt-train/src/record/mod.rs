@@ -14,6 +14,7 @@ pub use summary::Summary;
 pub use tensorboard::{EventFile, tag};
 
 use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::BTreeMap;
 
 /// One logged step.
 ///
@@ -44,10 +45,20 @@ pub struct StepRecord {
     /// Validation loss, where it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "measured")]
     pub val_loss: Option<f64>,
+    /// Norm of the gradients of each layer (`wte`, `h.0`, …, `ln_f`), before clipping; that of all is `grad_norm`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "numbers")]
+    pub grad_norms: BTreeMap<String, f64>,
 }
 
 fn number<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
+
+fn numbers<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<BTreeMap<String, f64>, D::Error> {
+    let numbers = BTreeMap::<String, Option<f64>>::deserialize(deserializer)?.into_iter();
+    Ok(numbers.map(|(name, number)| (name, number.unwrap_or(f64::NAN))).collect())
 }
 
 fn measured<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<f64>, D::Error> {
@@ -69,6 +80,9 @@ mod tests {
         assert_eq!(written(&record), format!("{line}}}"));
         let validated = StepRecord { val_loss: Some(2.25), ..record };
         assert_eq!(written(&validated), format!("{line},\"val_loss\":2.25}}"));
+        let grad_norms = [("h.0", 0.5), ("wte", 0.25)].map(|(name, norm)| (name.to_owned(), norm)).into();
+        let validated = StepRecord { grad_norms, ..validated };
+        assert!(written(&validated).ends_with(r#","grad_norms":{"h.0":0.5,"wte":0.25}}"#));
         assert_eq!(serde_json::from_str::<StepRecord>(&written(&validated)).unwrap(), validated);
     }
 
@@ -78,12 +92,14 @@ mod tests {
             loss: f64::NAN,
             grad_norm: f64::INFINITY,
             val_loss: Some(f64::NAN),
+            grad_norms: [("wte".to_owned(), f64::NAN)].into(),
             ..StepRecord::default()
         };
         let line = written(&record);
         assert!(line.contains(r#""loss":null"#) && line.contains(r#""val_loss":null"#), "{line}");
         let read: StepRecord = serde_json::from_str(&line).unwrap();
         assert!(read.loss.is_nan() && read.grad_norm.is_nan() && read.val_loss.unwrap().is_nan());
+        assert!(read.grad_norms["wte"].is_nan());
         assert_eq!(read.lr, 0.0);
     }
 

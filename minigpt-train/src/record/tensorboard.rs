@@ -17,7 +17,7 @@ pub mod tag {
     pub const VAL_LOSS: &str = "loss/val";
     /// Learning rate.
     pub const LR: &str = "lr";
-    /// Global norm of the gradients.
+    /// Global norm of the gradients; those of a layer stand below it, as `grad_norm/h.0`.
     pub const GRAD_NORM: &str = "grad_norm";
     /// Speed.
     pub const TOKENS_PER_SECOND: &str = "tokens_per_second";
@@ -78,6 +78,9 @@ impl EventFile {
             if let Some(value) = value {
                 self.scalar(tag, record.step, wall_time, value)?;
             }
+        }
+        for (layer, &norm) in &record.grad_norms {
+            self.scalar(&format!("{}/{layer}", tag::GRAD_NORM), record.step, wall_time, norm)?;
         }
         self.flush()
     }
@@ -273,6 +276,9 @@ mod tests {
         events.record(&StepRecord { val_loss: Some(2.0), ..StepRecord::default() }, 1.0).unwrap();
         assert_eq!((mentions(&events, tag::TRAIN_LOSS), mentions(&events, tag::VAL_LOSS)), (2, 1));
         assert_eq!(mentions(&events, tag::TOKENS_PER_SECOND), 2);
+        let grad_norms = [("h.0".to_owned(), 0.5)].into();
+        events.record(&StepRecord { grad_norms, ..StepRecord::default() }, 1.0).unwrap();
+        assert_eq!(mentions(&events, "grad_norm/h.0"), 1);
     }
 
     #[test]
