@@ -13,6 +13,7 @@ mod progress;
 #[cfg(test)]
 mod sources;
 mod stop;
+mod tensors;
 mod threads;
 
 use anyhow::Result;

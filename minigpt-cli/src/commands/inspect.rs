@@ -3,10 +3,12 @@
 
 use crate::device::DeviceKind;
 use crate::output;
+use crate::tensors::TensorTree;
 use anyhow::{Context, Result, bail, ensure};
 use clap::{ArgGroup, Args};
 use minigpt::ModelFolder;
 use minigpt_charts::{Table, count};
+use minigpt_formats::OnDisk;
 use minigpt_generate::{Candidate, candidates, log_softmax};
 use minigpt_model::{BlockSite, Pass, Recording, Site, Tensor};
 use serde::Serialize;
@@ -40,6 +42,9 @@ pub struct InspectArgs {
     /// The head to draw, from 0; the mean of all when absent.
     #[arg(long, value_name = "N", requires = "attention")]
     head: Option<usize>,
+    /// Show the model's tensors instead: names, shapes, sizes, and a total for each layer.
+    #[arg(long, group = "input")]
+    tensors: bool,
     /// Where to compute.
     #[arg(long, value_enum, default_value = "cpu")]
     device: DeviceKind,
@@ -85,6 +90,11 @@ struct Next {
 
 /// Runs the command.
 pub fn run(args: &InspectArgs) -> Result<()> {
+    if args.tensors {
+        let files = OnDisk::open(&args.model)?;
+        let tree = TensorTree::of(files.model()?.config());
+        return if args.json { output::json(&tree) } else { output::text(&tree.draw()) };
+    }
     let model = ModelFolder::open(&args.model, &args.device.open()?)?;
     let ids = match (&args.ids, &args.prompt) {
         (Some(ids), _) => ids.clone(),

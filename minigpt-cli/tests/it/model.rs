@@ -118,8 +118,54 @@ fn plan_shows_people_a_table() {
 }
 
 #[test]
+fn several_models_are_planned_side_by_side() {
+    let folder = fixture("textbook-learned");
+    let names = ["plan", "shakespeare-char", "gpt2", &folder, "--flops-per-second", "1e12"];
+    let parts =
+        ["10,745,088", "124,439,808", "textbook-learned", "grows with T²", "4,096", "parameters", "to train"];
+    assert_contains(&shown(&names), &parts);
+    let plans = answer(&names);
+    let plans = plans["models"].as_array().unwrap();
+    assert_eq!(plans.len(), 3);
+    assert_eq!(
+        (&plans[1]["name"], &plans[1]["parameters"]["total"]),
+        (&"gpt2".into(), &124_439_808u64.into())
+    );
+    let attention = |i: usize| plans[1]["attention"][i]["flops"].as_u64().unwrap();
+    assert_eq!([attention(1), attention(2)], [4 * attention(0), 16 * attention(0)]);
+    // One alone is shown as with --preset.
+    let one = answer(&["plan", "gpt2", "--flops-per-second", "1e12"]);
+    assert_eq!(one, answer(&["plan", "--preset", "gpt2", "--flops-per-second", "1e12"]));
+    assert_eq!(one, answer(&["plan", "--flops-per-second", "1e12"]));
+}
+
+#[test]
+fn the_tree_of_tensors_has_shapes_and_adds_up() {
+    let tree = answer(&["plan", "gpt2", "--tensors"]);
+    assert_eq!(tree["tensors"].as_array().unwrap().len(), 2 + 12 * 12 + 2);
+    assert_eq!(tree["tensors"][4]["name"], "h.0.attn.c_attn.weight");
+    assert_eq!(tree["tensors"][4]["shape"], serde_json::json!([768, 2304]));
+    let sum = |list: &str| {
+        tree[list].as_array().unwrap().iter().map(|one| one["count"].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!([sum("tensors"), sum("layers"), tree["total"].as_u64().unwrap()], [124_439_808; 3]);
+    assert_eq!(tree["layers"][2], serde_json::json!({ "name": "h.0", "count": 7_087_872 }));
+
+    let model = fixture("textbook-learned");
+    let inspected = answer(&["inspect", "--model", &model, "--tensors"]);
+    assert_eq!(inspected, answer(&["plan", "--model", &model, "--tensors"]));
+    let drawn = shown(&["inspect", "--model", &model, "--tensors"]);
+    assert_contains(&drawn, &["h.1\u{20}", "attn.c_attn.weight", "[20, 60]", "lm_head", "all"]);
+    let both = shown(&["plan", "gpt2", "qa", "--tensors"]);
+    assert_contains(&both, &["[50257, 768]", "[4825, 768]", "the token embedding, wte"]);
+    assert_eq!(answer(&["plan", "gpt2", "qa", "--tensors"])["models"][1]["tree"]["total"], 46_403_328);
+}
+
+#[test]
 fn plan_refuses_nonsense_in_words() {
-    let cases: [(&[&str], i32, &str); 6] = [
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&["gpt2", "gpt9"], 1, "there is no preset \"gpt9\"; try gpt2"),
+        (&["gpt2", "--preset", "qa"], 2, "cannot be used with"),
         (&["--preset", "gpt9"], 1, "there is no preset \"gpt9\"; try gpt2"),
         (&["--set", "n_embd=100"], 1, "n_embd 100 is not divisible by n_head 12"),
         (&["--set", "n_layers=3"], 1, "did you mean model.n_layer?"),
