@@ -50,8 +50,10 @@ impl Run {
     /// one by one (`model.n_layer=2`): a model that is there already must agree with them.
     pub fn start(mut config: RunConfig, changes: &[String], place: Place, device: &Device) -> Result<Self> {
         let Place { out, from } = place;
-        let OpenedData { data, bad_lines, kind, notes } = open_run_data(&config, from)?;
-        config.model = shape(&config, &data, from, changes)?;
+        let named = named_settings(changes);
+        let context = from.map(|from| context(&config, from, &named)).transpose()?;
+        let OpenedData { data, bad_lines, kind, notes } = open_run_data(&config, from, context)?;
+        config.model = shape(&config, &data, from, context, &named)?;
         check_memory(&config)?;
         // Opened last: nothing is made before it is certain that it can be trained.
         let run = RunFolder::open(out)?;
@@ -84,7 +86,7 @@ impl Run {
         }
         let changes = then.changes(&config, state.step);
         changes.iter().try_for_each(Change::check)?;
-        let OpenedData { data, bad_lines, kind, notes } = open_run_data(&config, Some(&last))?;
+        let OpenedData { data, bad_lines, kind, notes } = open_run_data(&config, Some(&last), None)?;
         check_memory(&config)?;
         let tokenizer = data.tokenizer.clone();
         let others = changes.iter().filter(|change| !change.setting.starts_with("train.")).cloned().collect();
@@ -92,6 +94,27 @@ impl Run {
         minigpt_files::write_file(&settings, config.to_toml()?.as_bytes())?;
         Ok(Self { trainer, config, changes, tokenizer, bad_lines, kind, notes })
     }
+}
+
+/// The settings of the model that were asked for one by one.
+fn named_settings(changes: &[String]) -> Vec<&str> {
+    changes.iter().filter_map(|change| change.split_once('=')?.0.trim().strip_prefix("model.")).collect()
+}
+
+/// The context in which a model is trained further: its own, or a shorter one that was asked for by name.
+fn context(config: &RunConfig, base: &Path, named: &[&str]) -> Result<usize> {
+    let (most, wanted) = (load_config(base)?.block_size, config.model.block_size);
+    if !named.contains(&"block_size") {
+        return Ok(most);
+    }
+    if wanted == 0 || wanted > most {
+        let message = format!(
+            "model.block_size is {wanted}, but the model in {} has {most}: a context can be made shorter, not longer",
+            base.display()
+        );
+        return Err(Error::Setting(message));
+    }
+    Ok(wanted)
 }
 
 /// The data of a run, ready to be drawn from.
@@ -103,10 +126,19 @@ struct OpenedData {
 }
 
 /// Opens the data of a run; the model that it trains further brings its tokenizer and its context.
-fn open_run_data(config: &RunConfig, base: Option<&Path>) -> Result<OpenedData> {
-    let (tokenizer, block_size) = match base {
-        Some(base) => (OnDisk::open(base)?.own_tokenizer()?, load_config(base)?.block_size),
-        None => (None, config.model.block_size),
+fn open_run_data(
+    config: &RunConfig,
+    base: Option<&Path>,
+    context: Option<usize>,
+) -> Result<OpenedData> {
+    let tokenizer = match base {
+        Some(base) => OnDisk::open(base)?.own_tokenizer()?,
+        None => None,
+    };
+    let block_size = match (context, base) {
+        (Some(context), _) => context,
+        (None, Some(base)) => load_config(base)?.block_size,
+        (None, None) => config.model.block_size,
     };
     open_data(config, tokenizer, block_size)
 }
@@ -186,8 +218,15 @@ pub fn tokenizer_beside(path: &Path) -> Result<Option<Tokenizer>> {
     }
 }
 
-/// The model's shape: the base's where there is one, otherwise the configuration's with the data's vocabulary.
-fn shape(config: &RunConfig, data: &TrainingData, base: Option<&Path>, changes: &[String]) -> Result<Config> {
+/// The model's shape: the base's where there is one (in its context), otherwise the configuration's with the data's
+/// vocabulary.
+fn shape(
+    config: &RunConfig,
+    data: &TrainingData,
+    base: Option<&Path>,
+    context: Option<usize>,
+    named: &[&str],
+) -> Result<Config> {
     let tokens = data.tokenizer.as_ref().map(Tokenizer::vocab_size);
     let Some(base) = base else {
         let vocab_size = tokens.unwrap_or(config.model.vocab_size);
@@ -195,12 +234,15 @@ fn shape(config: &RunConfig, data: &TrainingData, base: Option<&Path>, changes: 
         model.validate()?;
         return Ok(model);
     };
+    if named.contains(&"init") {
+        let message = format!("model.init: the model in {} has its weights already", base.display());
+        return Err(Error::Setting(message));
+    }
     let model = load_config(base)?;
+    let model = Config { block_size: context.unwrap_or(model.block_size), ..model };
     let as_json = |config| serde_json::to_value(config).unwrap_or_default();
     let (then, now) = (as_json(&model), as_json(&config.model));
-    let mut named =
-        changes.iter().filter_map(|change| change.split_once('=')?.0.trim().strip_prefix("model."));
-    if let Some(key) = named.find(|key| then.get(key) != now.get(key)) {
+    if let Some(key) = named.iter().find(|&&key| then.get(key) != now.get(key)) {
         let (then, now) = (&then[key], &now[key]);
         let message = format!("model.{key} is {now}, but the model in {} has {then}", base.display());
         return Err(Error::Setting(message));
@@ -219,10 +261,11 @@ fn model(config: &RunConfig, from: Option<&Path>, device: &Device) -> Result<Loa
     match from {
         Some(from) => {
             let Loaded { gpt, extra } = load(from, device)?;
-            Ok(Loaded { gpt: gpt.with_dropout(&config.model)?, extra })
+            let gpt = gpt.with_dropout(&config.model)?.cropped(config.model.block_size)?;
+            Ok(Loaded { gpt, extra })
         }
         None => {
-            let gpt = Gpt::new(config.model.clone(), config.train.seed, device)?;
+            let gpt = Gpt::initialized(config.model.clone(), config.init, config.train.seed, device)?;
             Ok(Loaded { gpt, extra: ExtraKeys::new() })
         }
     }

@@ -5,9 +5,9 @@ use crate::error::{Error, Result};
 use crate::settings;
 use crate::settings::refuse;
 use minigpt_data::{Columns, CorpusKind, LossOn, Order, TextEncoding};
-use minigpt_model::Config;
+use minigpt_model::{Config, Initialization};
 use minigpt_train::{Change, TrainConfig};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::path::Path;
 use toml::{Table, Value};
 
@@ -72,16 +72,40 @@ impl Default for SampleConfig {
 }
 
 /// Everything about a run. Checked once, then never changed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RunConfig {
     /// The model's shape; its vocabulary comes from the data's tokenizer.
     pub model: Config,
+    /// How a new model's weights are drawn: `init` in `[model]`, and no part of what a model is.
+    pub init: Initialization,
     /// What to train on.
     pub data: DataConfig,
     /// How to train.
     pub train: TrainConfig,
     /// What to show of it meanwhile.
     pub sample: SampleConfig,
+}
+
+/// The section `[model]` as it is written.
+#[derive(Serialize)]
+struct ModelSection<'a> {
+    init: Initialization,
+    #[serde(flatten)]
+    shape: &'a Config,
+}
+
+impl Serialize for RunConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Sections<'a> {
+            model: ModelSection<'a>,
+            data: &'a DataConfig,
+            train: &'a TrainConfig,
+            sample: &'a SampleConfig,
+        }
+        let Self { data, train, sample, .. } = self;
+        Sections { model: self.model_section(), data, train, sample }.serialize(serializer)
+    }
 }
 
 impl RunConfig {
@@ -104,12 +128,16 @@ impl RunConfig {
     /// What is different in another configuration for the same run, after a step.
     pub fn changes(&self, now: &Self, step: u64) -> Vec<Change> {
         [
-            Change::between("model", &self.model, &now.model, step),
+            Change::between("model", &self.model_section(), &now.model_section(), step),
             Change::between("data", &self.data, &now.data, step),
             Change::between("train", &self.train, &now.train, step),
             Change::between("sample", &self.sample, &now.sample, step),
         ]
         .concat()
+    }
+
+    fn model_section(&self) -> ModelSection<'_> {
+        ModelSection { init: self.init, shape: &self.model }
     }
 
     /// The configuration as a file.
@@ -141,8 +169,10 @@ impl RunConfig {
             Some(Value::Table(section)) => Ok(section),
             Some(_) => refuse(format!("{name} is not a section")),
         };
+        let (model, init) = model(section("model")?)?;
         let config = Self {
-            model: model(section("model")?)?,
+            model,
+            init,
             data: settings::parse_section("data", section("data")?, &DataConfig::default())?,
             train: settings::parse_section("train", section("train")?, &TrainConfig::default())?,
             sample: settings::parse_section("sample", section("sample")?, &SampleConfig::default())?,
@@ -155,14 +185,24 @@ impl RunConfig {
     }
 }
 
-/// The model: its preset first, then what the section says.
-fn model(mut section: Table) -> Result<Config> {
+/// The model: its preset first, then what the section says; and how its weights begin.
+fn model(mut section: Table) -> Result<(Config, Initialization)> {
+    let init = match section.remove("init") {
+        None => Initialization::default(),
+        Some(value) => {
+            let shown = value.to_string();
+            let wrong = |e: toml::de::Error| Error::Setting(format!("model.init = {shown}: {}", e.message()));
+            value.try_into().map_err(wrong)?
+        }
+    };
     let preset = match section.remove("preset") {
         None => Config::default(),
         Some(Value::String(name)) => Config::preset(&name)?,
         Some(other) => return refuse(format!("model.preset = {other}: expected a name")),
     };
-    section.into_iter().try_fold(preset, |config, (key, value)| settings::set(config, &key, value))
+    let shape =
+        section.into_iter().try_fold(preset, |config, (key, value)| settings::set(config, &key, value))?;
+    Ok((shape, init))
 }
 
 #[cfg(test)]
@@ -196,8 +236,9 @@ mod tests {
 
     #[test]
     fn what_is_written_before_the_first_step_can_be_read_again() {
-        let text = "[model]\npreset = \"textbook\"\n[data]\npath = \"a\"\nlimit = 9";
+        let text = "[model]\npreset = \"textbook\"\ninit = \"pytorch\"\n[data]\npath = \"a\"\nlimit = 9";
         let config = read(text, &[]).unwrap();
+        assert_eq!(config.init, Initialization::Pytorch);
         assert_eq!(read(&toml::to_string(&config).unwrap(), &[]).unwrap(), config);
     }
 
@@ -214,5 +255,7 @@ mod tests {
         assert!(refused(data, &["max_iters=3"]).contains("name the section too"));
         assert!(refused(data, &["train.max_iters=many"]).contains("train.max_iters = \"many\""));
         assert!(refused(data, &["train.optimizer=sgd"]).contains("muon"));
+        assert!(refused(data, &["model.init=xavier"]).contains("model.init = \"xavier\""));
+        assert!(refused(data, &["model.init=xavier"]).contains("pytorch"));
     }
 }

@@ -400,6 +400,75 @@ fn fine_tuning_starts_from_a_models_weights_and_tokenizer() {
     assert!(second[0].1 < 0.9 * first[0].1, "fine-tuning begins at {} not {}", second[0].1, first[0].1);
 }
 
+/// nanoGPT's `crop_block_size`: a model goes on in a shorter context, with the positions that it has.
+#[test]
+fn fine_tuning_crops_the_context_when_asked_and_never_lengthens_it() {
+    let runs = Runs::new();
+    runs.trained("first", &["--quiet", "--set", "train.max_iters=20"]);
+    let from = runs.0.text("first/last");
+    let shorter = ["--quiet", "--from", &from, "--set", "model.block_size=8", "--set", "train.max_iters=2"];
+    runs.trained("second", &shorter);
+    assert_eq!(runs.0.read_json("second/last/config.json")["n_positions"], 8);
+    assert_contains(&runs.0.read_text("second/config.toml"), &["block_size = 8"]);
+    let (first, second) = (runs.losses("first"), runs.losses("second"));
+    assert!(second[0].1 < first[0].1, "it begins at {} not below {}", second[0].1, first[0].1);
+    runs.trained("second", &["--quiet", "--resume", "--set", "train.max_iters=4"]);
+    let tensors = minigpt(&["inspect", "--model", &runs.0.text("second/last"), "--tensors", "--json"]);
+    assert_eq!(tensors.run().success().json()["tensors"][1]["shape"], serde_json::json!([8, 32]));
+
+    let said = runs.refused("third", &["--from", &from, "--set", "model.block_size=17"]);
+    assert_contains(&said, &["model.block_size is 17", "has 16", "shorter, not longer"]);
+    assert_contains(
+        &runs.refused("third", &["--from", &from, "--set", "model.block_size=0"]),
+        &["block_size is 0"],
+    );
+    assert_contains(
+        &runs.refused("third", &["--from", &from, "--set", "model.n_layer=1"]),
+        &["model.n_layer is 1"],
+    );
+    let init = runs.refused("third", &["--from", &from, "--set", "model.init=plain"]);
+    assert_contains(&init, &["has its weights already"]);
+    assert!(!runs.path("third").exists());
+}
+
+#[test]
+fn a_run_begins_with_the_weights_that_it_was_told_to_draw() {
+    let runs = Runs::new();
+    let first = |out: &str, init: &[&str]| {
+        runs.trained(out, &[&["--quiet", "--set", "train.max_iters=1"], init].concat());
+        assert!(runs.0.read_json(&format!("{out}/last/config.json")).get("init").is_none());
+        runs.losses(out)[0].1
+    };
+    let drawn =
+        ["gpt2", "plain", "pytorch"].map(|init| first(init, &["--set", &format!("model.init={init}")]));
+    assert_eq!(first("absent", &[]), drawn[0]);
+    assert!(drawn[0] != drawn[1] && drawn[1] != drawn[2], "{drawn:?}");
+    // Embeddings of deviation 1 make a tied head sure of itself.
+    assert!(drawn[2] > 1.5 * drawn[0], "{drawn:?}");
+    assert_contains(&runs.0.read_text("pytorch/config.toml"), &["init = \"pytorch\""]);
+    let other = ["--resume", "--set", "model.init=plain", "--set", "train.max_iters=2"];
+    assert_contains(&runs.refused("pytorch", &other), &["model.init"]);
+    runs.trained("pytorch", &["--quiet", "--resume", "--set", "train.max_iters=2"]);
+}
+
+#[test]
+fn the_log_has_the_norm_of_each_layers_gradients() {
+    let runs = Runs::new();
+    runs.trained("run", &["--quiet", "--set", "train.max_iters=4", "--set", "train.log_interval=2"]);
+    let log = runs.0.read_text("run/metrics.jsonl");
+    for line in log.lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        let norms = record["grad_norms"].as_object().unwrap();
+        assert_eq!(norms.keys().collect::<Vec<_>>(), ["h.0", "h.1", "ln_f", "wpe", "wte"]);
+        let all = norms.values().map(|norm| norm.as_f64().unwrap().powi(2)).sum::<f64>().sqrt();
+        assert!((all / record["grad_norm"].as_f64().unwrap() - 1.0).abs() < 1e-9, "{line}");
+    }
+    let events = runs.0.names("run").into_iter().find(|name| name.contains("tfevents")).unwrap();
+    let events = runs.0.read(&format!("run/{events}"));
+    let tag = b"grad_norm/h.1";
+    assert_eq!(events.windows(tag.len()).filter(|bytes| bytes == tag).count(), log.lines().count());
+}
+
 #[test]
 fn what_can_not_be_is_refused_in_words() {
     let runs = Runs::new();
