@@ -106,6 +106,7 @@ pub struct Corpus {
 
 /// The training and the validation part.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one of them in a program")]
 pub enum CorpusParts {
     /// Of a text; the second may be empty.
     Text {

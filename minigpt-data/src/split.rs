@@ -315,7 +315,7 @@ mod tests {
             train.lines().chain(val.lines()).map(|line| format!("{line}\n")).collect();
         let in_order: Vec<String> = (0..100).map(line).collect();
         assert_ne!(together, in_order, "the order was kept");
-        let mut sorted = together.clone();
+        let mut sorted = together;
         sorted.sort_by_key(|line| in_order.iter().position(|other| other == line).unwrap());
         assert_eq!(sorted, in_order);
         assert_eq!(run("data.jsonl", bytes.as_bytes(), &options(0.9, 1)).unwrap().0, train);
