@@ -53,7 +53,7 @@ pub struct QaSummary {
     pub examples: u64,
     /// Of them, cut to `max_length`.
     pub cut: u64,
-    /// Of them, conversations of more than two turns.
+    /// Records of more than two turns, in the whole of the data.
     pub conversations: u64,
     /// Records left out, because nothing to be learned is within `max_length`.
     pub nothing_to_learn: u64,
@@ -180,8 +180,8 @@ impl QaDataset {
     /// Some of the records, in this order.
     pub(crate) fn select(&self, records: &[u32]) -> Self {
         let (ids, learned, ends) = (Vec::new(), Vec::new(), Vec::new());
-        let (examples, was_cut, summary) = (Vec::new(), Vec::new(), QaSummary::default());
-        let (options, pad) = (self.options, self.pad);
+        let summary = QaSummary { conversations: self.summary.conversations, ..QaSummary::default() };
+        let (options, pad, examples, was_cut) = (self.options, self.pad, Vec::new(), Vec::new());
         let mut set = QaDataset { options, pad, ids, learned, ends, examples, was_cut, summary };
         for &record in records {
             let Some(example) = self.examples[record as usize] else {

@@ -126,11 +126,7 @@ struct OpenedData {
 }
 
 /// Opens the data of a run; the model that it trains further brings its tokenizer and its context.
-fn open_run_data(
-    config: &RunConfig,
-    base: Option<&Path>,
-    context: Option<usize>,
-) -> Result<OpenedData> {
+fn open_run_data(config: &RunConfig, base: Option<&Path>, context: Option<usize>) -> Result<OpenedData> {
     let tokenizer = match base {
         Some(base) => OnDisk::open(base)?.own_tokenizer()?,
         None => None,

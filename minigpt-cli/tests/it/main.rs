@@ -16,3 +16,4 @@ mod support;
 mod talk;
 mod tokenizer;
 mod train;
+mod workflows;

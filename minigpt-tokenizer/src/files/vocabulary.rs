@@ -3,7 +3,6 @@
 use super::ids;
 use super::shapes::Words;
 use super::unique_map::UniqueMap;
-use super::write::write_json;
 use crate::characters::CharTokenizer;
 use crate::error::{Error, Result};
 use serde::Serialize;
@@ -53,5 +52,10 @@ pub(crate) fn save_vocabulary(tokenizer: &CharTokenizer, path: &Path) -> Result<
     let tokens = tokenizer.tokens();
     let word2id = tokens.iter().enumerate().map(|(id, token)| (token.clone(), id.into())).collect();
     let id2word = tokens.iter().map(String::as_str).enumerate().collect();
-    write_json(path, &File { word2id, id2word })
+    let mut text = Vec::new();
+    // As Python writes it with indent=4 and ensure_ascii=False: who has such a file has the very same bytes.
+    let indented = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let mut to = serde_json::Serializer::with_formatter(&mut text, indented);
+    File { word2id, id2word }.serialize(&mut to).map_err(|e| Error::Invalid(e.to_string()))?;
+    Ok(minigpt_files::write_file(path, &text)?)
 }
