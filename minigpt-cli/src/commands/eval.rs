@@ -164,6 +164,9 @@ fn open(args: &EvalArgs, model: &ModelFolder, loss_on: LossOn, max_length: usize
         ..CorpusOptions::default()
     };
     let corpus = Corpus::open(&args.data, &options).context("the data could not be opened")?;
+    if let Some(note) = corpus.tokenizer.as_ref().and_then(|tokenizer| corpus.unknown.in_words(tokenizer)) {
+        output::note(&note);
+    }
     let nothing = || format!("{}: there is no such part", args.data.display());
     Ok(match (corpus.parts, part) {
         (CorpusParts::Text { val, .. }, Some(Part::Val)) => Opened::Text(val),

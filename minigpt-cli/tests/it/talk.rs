@@ -240,7 +240,8 @@ fn bad_input_is_refused_in_words() {
     assert!(refused(&["eval", "--model", model, "--data", text(&empty)]).contains("empty"));
     let strange = place.path("strange.txt");
     fs::write(&strange, "abc xyz").unwrap();
-    assert!(refused(&["eval", "--model", model, "--data", text(&strange)]).contains('x'));
+    let (_, notes) = said(&["eval", "--model", model, "--data", text(&strange)], b"");
+    assert!(notes.contains("'x' × 1") && notes.contains("are left out"), "{notes}");
     let error = refused(&["eval", "--model", model, "--data", "builtin"]);
     assert!(error.contains("<sep>"), "{error}");
     assert!(refused(&["chat", "--model", model, "--set", "temperature=-1"]).contains("temperature"));
