@@ -85,7 +85,8 @@ impl<'a> BeamSearch<'a> {
             // The last token need not go through the model.
             config.max_new_tokens = config.max_new_tokens.min(gpt.config().block_size + 1 - prompt.len());
         }
-        let window = Window::new(gpt, 1, prompt.len().saturating_add(config.max_new_tokens))?;
+        let longest = prompt.len().saturating_add(config.max_new_tokens);
+        let window = Window::new(gpt, 1, longest, config.context)?;
         let prompt_length = prompt.len();
         let running = vec![Beam { ids: prompt, logprobs: Vec::new(), score: 0.0, finish_reason: None }];
         Ok(Self { config, tokenizer, window, prompt_length, running, finished: Vec::new(), done: false })
@@ -226,7 +227,8 @@ impl<'a> BeamSearch<'a> {
             text + &stream.finish()
         });
         let Beam { logprobs, score, finish_reason, .. } = beam;
-        Completion { prompt: 0, ids, text, finish_reason, logprobs, score: Some(score) }
+        let explanations = Vec::new();
+        Completion { prompt: 0, ids, text, finish_reason, logprobs, explanations, score: Some(score) }
     }
 }
 

@@ -3,10 +3,15 @@
 use crate::beam::BeamSearch;
 use crate::config::GenerationConfig;
 use crate::error::Result;
+use crate::explain::Explanation;
 use crate::generator::Generator;
+use crate::prompt;
 use minigpt_model::Gpt;
 use minigpt_tokenizer::Tokenizer;
 use serde::Serialize;
+
+/// Texts that are written at once: each has keys and values of its own, so many prompts go in groups.
+const ROWS_AT_ONCE: usize = 32;
 
 /// Why a text ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -31,6 +36,9 @@ pub struct Completion {
     pub finish_reason: Option<FinishReason>,
     /// The logarithm of the probability that the model itself, before all filters, gave to each token.
     pub logprobs: Vec<f64>,
+    /// How each token was chosen, if [`generate_explained`] or [`Generator::with_alternatives`] asked for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub explanations: Vec<Explanation>,
     /// What a beam search ranks by: log-probability after the penalties, over length to the power of `length_penalty`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
@@ -44,22 +52,69 @@ impl Completion {
 }
 
 /// Continues prompts to their end, by beam search or token by token as the settings say: `num_return_sequences` texts
-/// of the first prompt, then those of the second, and so on.
+/// of the first prompt, then those of the second, and so on. Any number of prompts: a group of them is in memory at once.
 pub fn generate(
     gpt: &Gpt,
     prompts: &[Vec<u32>],
     config: &GenerationConfig,
     tokenizer: Option<&Tokenizer>,
 ) -> Result<Vec<Completion>> {
-    if config.num_beams == 1 {
-        let mut generator = Generator::new(gpt, prompts, config, tokenizer)?;
-        generator.try_for_each(|step| step.map(|_| ()))?;
-        return Ok(generator.into_completions());
-    }
+    complete(gpt, prompts, config, tokenizer, None)
+}
+
+/// The same with, for each token, the `k` likeliest alternatives. Beams choose no token by itself, so theirs have none.
+pub fn generate_explained(
+    gpt: &Gpt,
+    prompts: &[Vec<u32>],
+    config: &GenerationConfig,
+    tokenizer: Option<&Tokenizer>,
+    k: usize,
+) -> Result<Vec<Completion>> {
+    complete(gpt, prompts, config, tokenizer, Some(k))
+}
+
+fn complete(
+    gpt: &Gpt,
+    prompts: &[Vec<u32>],
+    config: &GenerationConfig,
+    tokenizer: Option<&Tokenizer>,
+    alternatives: Option<usize>,
+) -> Result<Vec<Completion>> {
+    config.validate_for(gpt.config().vocab_size)?;
+    // All of them before the first is computed.
+    let prompts = prompt::check(prompts, config, gpt.config())?;
+    let group = (ROWS_AT_ONCE / config.num_return_sequences).max(1);
     let mut completions = Vec::new();
-    for (i, search) in BeamSearch::all(gpt, prompts, config, tokenizer)?.into_iter().enumerate() {
+    for (i, prompts) in prompts.chunks(group).enumerate() {
+        let first = i * group;
+        let written = match config.num_beams {
+            1 => {
+                let row = first * config.num_return_sequences;
+                let mut generator = Generator::numbered_from(row, gpt, prompts, config, tokenizer)?;
+                if let Some(k) = alternatives {
+                    generator = generator.with_alternatives(k);
+                }
+                generator.try_for_each(|step| step.map(|_| ()))?;
+                generator.into_completions()
+            }
+            _ => search(gpt, prompts, config, tokenizer)?,
+        };
+        let numbered = |written: Completion| Completion { prompt: first + written.prompt, ..written };
+        completions.extend(written.into_iter().map(numbered));
+    }
+    Ok(completions)
+}
+
+fn search(
+    gpt: &Gpt,
+    prompts: &[Vec<u32>],
+    config: &GenerationConfig,
+    tokenizer: Option<&Tokenizer>,
+) -> Result<Vec<Completion>> {
+    let mut completions = Vec::new();
+    for (prompt, search) in BeamSearch::all(gpt, prompts, config, tokenizer)?.into_iter().enumerate() {
         let found = search.run()?;
-        completions.extend(found.into_iter().map(|completion| Completion { prompt: i, ..completion }));
+        completions.extend(found.into_iter().map(|completion| Completion { prompt, ..completion }));
     }
     Ok(completions)
 }

@@ -93,6 +93,9 @@ pub enum ContextRule {
     /// what came before. Of a prompt longer than the context only the end that fits is used.
     #[default]
     Slide,
+    /// The model sees the last `block_size` tokens at each step, as in nanoGPT's `idx[:, -block_size:]`. Every token moves all
+    /// positions, so once the context is full each one costs a prefill of the whole window.
+    Crop,
     /// The text ends with `length`. A prompt longer than the context is an error.
     Stop,
 }

@@ -55,6 +55,7 @@ struct Row<'a> {
     /// Prompt and all that was written.
     ids: Vec<u32>,
     logprobs: Vec<f64>,
+    explanations: Vec<Explanation>,
     sampler: Sampler,
     stream: Option<TextStream<'a>>,
     text: String,
@@ -70,16 +71,28 @@ impl<'a> Generator<'a> {
         config: &GenerationConfig,
         tokenizer: Option<&'a Tokenizer>,
     ) -> Result<Self> {
+        Self::numbered_from(0, gpt, prompts, config, tokenizer)
+    }
+
+    /// The same for prompts that are not the first of all: `first_row` texts are written elsewhere, and draws go on behind theirs.
+    pub(crate) fn numbered_from(
+        first_row: usize,
+        gpt: &'a Gpt,
+        prompts: &[Vec<u32>],
+        config: &GenerationConfig,
+        tokenizer: Option<&'a Tokenizer>,
+    ) -> Result<Self> {
         config.validate_for(gpt.config().vocab_size)?;
         if config.num_beams > 1 {
             return Err(Error::config("num_beams", "must be 1 to write token by token; beams are a search"));
         }
         let prompts = prompt::check(prompts, config, gpt.config())?;
         let longest = prompts.iter().map(Vec::len).max().unwrap_or(0).saturating_add(config.max_new_tokens);
-        let window = Window::new(gpt, prompts.len(), longest)?;
+        let window = Window::new(gpt, prompts.len(), longest, config.context)?;
         let texts = prompts.iter().enumerate();
         let texts = texts.flat_map(|text| std::iter::repeat_n(text, config.num_return_sequences));
-        let rows = texts.enumerate().map(|(row, (i, ids))| Row::new(row, i, ids, config, tokenizer));
+        let rows =
+            texts.enumerate().map(|(row, (i, ids))| Row::new(first_row + row, i, ids, config, tokenizer));
         let rows: Vec<Row> = rows.collect::<Result<_>>()?;
         let live = (0..rows.len()).collect();
         Ok(Self { config: config.clone(), window, rows, live, prefilled: false, alternatives: None })
@@ -139,6 +152,7 @@ impl<'a> Generator<'a> {
         let logprob = logprob(model, id);
         let text = row.push(id, logprob, context_full, &self.config);
         let explanation = self.alternatives.map(|k| Explanation::new(model, &processed, id, k));
+        row.explanations.extend(explanation.clone());
         Ok(Token { row: number, id, logprob, text, finish_reason: row.finish_reason, explanation })
     }
 
@@ -184,6 +198,7 @@ impl<'a> Row<'a> {
             prompt_length: ids.len(),
             ids: ids.to_vec(),
             logprobs: Vec::new(),
+            explanations: Vec::new(),
             sampler: Sampler::new(config.seed, row as u64),
             stream: TextStream::open(tokenizer, config)?,
             text: String::new(),
@@ -221,6 +236,7 @@ impl<'a> Row<'a> {
             text: rest.map(|rest| self.text + &rest),
             finish_reason: self.finish_reason,
             logprobs: self.logprobs,
+            explanations: self.explanations,
             score: None,
         }
     }

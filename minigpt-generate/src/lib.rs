@@ -35,7 +35,7 @@ pub mod text;
 mod window;
 
 pub use beam::BeamSearch;
-pub use completion::{Completion, FinishReason, generate};
+pub use completion::{Completion, FinishReason, generate, generate_explained};
 pub use config::{ContextRule, EarlyStopping, GenerationConfig};
 pub use error::{Error, Result};
 pub use explain::{Alternative, Explanation};

@@ -9,7 +9,13 @@ pub fn check(prompts: &[Vec<u32>], config: &GenerationConfig, model: &Config) ->
     if prompts.is_empty() {
         return Err(refuse("the list of prompts", "is empty"));
     }
-    let which = |i: usize| if prompts.len() == 1 { "the prompt".to_owned() } else { format!("prompt {i}") };
+    let which = |i: usize| {
+        if prompts.len() == 1 {
+            "the prompt".to_owned()
+        } else {
+            format!("prompt {} of {}", i + 1, prompts.len())
+        }
+    };
     prompts.iter().enumerate().map(|(i, prompt)| check_one(&which(i), prompt, config, model)).collect()
 }
 
@@ -53,7 +59,7 @@ mod tests {
     fn an_empty_prompt_begins_with_the_first_token_of_a_text_if_there_is_one() {
         let config = GenerationConfig::default();
         assert_eq!(complaint(&[vec![]], &config), "the prompt is empty: there must be a token to begin with");
-        assert!(complaint(&[vec![1], vec![]], &config).starts_with("prompt 1 is empty"));
+        assert!(complaint(&[vec![1], vec![]], &config).starts_with("prompt 2 of 2 is empty"));
         assert_eq!(complaint(&[], &config), "the list of prompts is empty");
         let config = GenerationConfig { bos_token_id: Some(3), ..config };
         assert_eq!(checked(&[vec![], vec![1]], &config).unwrap(), [[3], [1]]);
@@ -63,7 +69,7 @@ mod tests {
     fn an_id_outside_of_the_vocabulary_is_named_with_its_place() {
         assert_eq!(
             complaint(&[vec![1], vec![2, 10]], &GenerationConfig::default()),
-            "prompt 1 has id 10 at position 1, outside of the vocabulary of 10 tokens"
+            "prompt 2 of 2 has id 10 at position 1, outside of the vocabulary of 10 tokens"
         );
         let config = GenerationConfig { bos_token_id: Some(50_256), ..GenerationConfig::default() };
         assert!(complaint(&[vec![]], &config).contains("id 50256"));

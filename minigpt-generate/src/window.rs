@@ -3,8 +3,9 @@
 //! Callers pass whole texts, and the model runs forward on what is new: the prompt at first (prefill), then one token
 //! at a time (decode). When a text no longer fits the context, the last half of the window is computed again from
 //! position 0: learned positions can't be shifted in the cache. So one prefill of half a window buys as many further
-//! tokens.
+//! tokens. Cropping, as nanoGPT does it, computes the whole window again for every further token.
 
+use crate::config::ContextRule;
 use crate::error::{Error, Result};
 use minigpt_model::{Cache, DType, Gpt};
 
@@ -15,13 +16,14 @@ pub struct Window<'a> {
     cache: Cache,
     /// How many tokens of each text the model has seen.
     seen: Vec<usize>,
+    rule: ContextRule,
 }
 
 impl<'a> Window<'a> {
     /// Room for `rows` texts that grow to no more than `longest` tokens, or to the model's context if that is less.
-    pub fn new(gpt: &'a Gpt, rows: usize, longest: usize) -> Result<Self> {
+    pub fn new(gpt: &'a Gpt, rows: usize, longest: usize, rule: ContextRule) -> Result<Self> {
         let cache = Cache::new(gpt.config(), rows, longest, gpt.dtype(), gpt.device())?;
-        Ok(Self { gpt, cache, seen: vec![0; rows] })
+        Ok(Self { gpt, cache, seen: vec![0; rows], rule })
     }
 
     /// Runs the model on what is new in each text, one token at least, and returns the logits of what comes next.
@@ -43,7 +45,8 @@ impl<'a> Window<'a> {
             return new;
         }
         self.cache.truncate(row, 0);
-        let again = if kept == 0 { capacity } else { (capacity / 2).max(1) };
+        let whole = kept == 0 || self.rule == ContextRule::Crop;
+        let again = if whole { capacity } else { (capacity / 2).max(1) };
         &text[text.len().saturating_sub(again)..]
     }
 
@@ -105,7 +108,7 @@ mod tests {
     #[test]
     fn a_full_window_is_read_again_by_half() {
         let (gpt, text) = (gpt(), text(20));
-        let mut window = Window::new(&gpt, 1, usize::MAX).unwrap();
+        let mut window = Window::new(&gpt, 1, usize::MAX, ContextRule::Slide).unwrap();
         let mut start = 0;
         for n in 5..=text.len() {
             if n - start > BLOCK_SIZE {
@@ -120,7 +123,7 @@ mod tests {
     #[test]
     fn of_a_long_prompt_the_end_is_read() {
         let (gpt, text) = (gpt(), text(18));
-        let mut window = Window::new(&gpt, 2, 99).unwrap();
+        let mut window = Window::new(&gpt, 2, 99, ContextRule::Slide).unwrap();
         let logits = window.next_logits(&[&text[..17], &text[..2]]).unwrap();
         assert_sees(&logits[0], &gpt, &text[17 - BLOCK_SIZE..17]);
         assert_sees(&logits[1], &gpt, &text[..2]);
@@ -132,10 +135,26 @@ mod tests {
     #[test]
     fn a_context_of_one_token_still_works() {
         let gpt = Gpt::new(Config { block_size: 1, ..gpt().config().clone() }, 1, &Device::Cpu).unwrap();
-        let mut window = Window::new(&gpt, 1, 9).unwrap();
-        for n in 1..4 {
-            let text = text(n);
-            assert_sees(&window.next_logits(&[&text]).unwrap()[0], &gpt, &text[n - 1..]);
+        for rule in [ContextRule::Slide, ContextRule::Crop] {
+            let mut window = Window::new(&gpt, 1, 9, rule).unwrap();
+            for n in 1..4 {
+                let text = text(n);
+                assert_sees(&window.next_logits(&[&text]).unwrap()[0], &gpt, &text[n - 1..]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_cropped_window_always_has_the_last_tokens_in_view() {
+        let (gpt, text) = (gpt(), text(20));
+        let mut window = Window::new(&gpt, 2, usize::MAX, ContextRule::Crop).unwrap();
+        for n in 5..=text.len() {
+            // Beside it a text that begins later and is full at another time.
+            let rows = [&text[..n], &text[3..n]];
+            let logits = window.next_logits(&rows).unwrap();
+            for (logits, row) in logits.iter().zip(rows) {
+                assert_sees(logits, &gpt, &row[row.len().saturating_sub(BLOCK_SIZE)..]);
+            }
         }
     }
 

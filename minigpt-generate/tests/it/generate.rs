@@ -1,7 +1,8 @@
 //! Writing token by token: the same texts however they are computed, and an end for each in its own time.
 
 use minigpt_generate::{
-    BeamSearch, Completion, ContextRule, Error, FinishReason, GenerationConfig, Generator, Token, generate,
+    BeamSearch, Completion, ContextRule, Error, FinishReason, GenerationConfig, Generator, Sampler, Token,
+    generate, generate_explained,
 };
 use minigpt_model::{Config, Device, Gpt, PositionEmbedding, Tensor};
 use minigpt_tokenizer::{CharTokenizer, Tokenizer};
@@ -252,6 +253,72 @@ fn a_full_context_stops_with_length_where_that_is_asked_for() {
         let beams = GenerationConfig { num_beams: 3, ..config.clone() };
         let beam = BeamSearch::new(&gpt, prompt, &beams, None).unwrap().run().unwrap().remove(0);
         assert_eq!((beam.ids.len(), beam.finish_reason), (completion.ids.len(), Some(FinishReason::Length)));
+    }
+}
+
+/// nanoGPT's `generate`: no cache, and at each step the last `block_size` tokens.
+fn nanogpt(gpt: &Gpt, prompt: &[u32], n: usize, sampler: Option<Sampler>) -> Vec<u32> {
+    let (mut text, mut sampler) = (prompt.to_vec(), sampler);
+    for _ in 0..n {
+        let view = &text[text.len().saturating_sub(BLOCK_SIZE)..];
+        let logits = logits_behind(gpt, view);
+        let likeliest =
+            || (0..VOCABULARY).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).map(|id| id as u32);
+        let next = sampler.as_mut().map_or_else(likeliest, |sampler| sampler.draw(&logits));
+        text.push(next.unwrap());
+    }
+    text.split_off(prompt.len())
+}
+
+#[test]
+fn a_cropped_context_gives_nanogpts_texts() {
+    // With a head of its own the model does not merely repeat its last token.
+    let gpt = gpt_with(|config| config.tie_word_embeddings = false);
+    let prompts = [vec![1, 2], vec![3; BLOCK_SIZE + 4], vec![5, 6, 7, 8, 9]];
+    let n = 3 * BLOCK_SIZE;
+    for base in [greedy(n), sampling(n, 11)] {
+        let cropped = GenerationConfig { context: ContextRule::Crop, ..base.clone() };
+        let got = texts(&generate(&gpt, &prompts, &cropped, None).unwrap());
+        for (row, (prompt, got)) in prompts.iter().zip(&got).enumerate() {
+            let sampler = base.do_sample.then(|| Sampler::new(11, row as u64));
+            assert_eq!(*got, nanogpt(&gpt, prompt, n, sampler));
+        }
+        // Sliding is another rule: a test that can't tell them apart is none.
+        assert_ne!(texts(&generate(&gpt, &prompts, &base, None).unwrap()), got);
+    }
+}
+
+#[test]
+fn many_prompts_go_in_groups_that_nobody_notices() {
+    let gpt = gpt();
+    let prompts: Vec<Vec<u32>> = (0..71).map(|i| vec![i % 23, i % 7]).collect();
+    let config = GenerationConfig { num_return_sequences: 2, ..sampling(5, 8) };
+    let mut at_once = Generator::new(&gpt, &prompts, &config, None).unwrap();
+    steps(&mut at_once);
+    let (grouped, at_once) = (generate(&gpt, &prompts, &config, None).unwrap(), at_once.into_completions());
+    assert_eq!(texts(&grouped), texts(&at_once));
+    assert!(grouped.iter().enumerate().all(|(row, completion)| completion.prompt == row / 2));
+    // The last is looked at before the first is computed.
+    let wrong = [prompts, vec![vec![99]]].concat();
+    let error = generate(&gpt, &wrong, &config, None).unwrap_err().to_string();
+    assert!(error.starts_with("prompt 72 of 72 has id 99"), "{error}");
+}
+
+#[test]
+fn texts_can_say_how_each_token_was_chosen() {
+    let gpt = gpt();
+    let config = GenerationConfig { top_k: 2, temperature: 0.5, ..sampling(4, 8) };
+    let completions = generate_explained(&gpt, &[vec![1], vec![2, 3]], &config, None, 3).unwrap();
+    assert_eq!(texts(&completions), texts(&generate(&gpt, &[vec![1], vec![2, 3]], &config, None).unwrap()));
+    for completion in &completions {
+        assert_eq!(completion.explanations.len(), 4);
+        let steps = completion.ids.iter().zip(&completion.logprobs).zip(&completion.explanations);
+        for ((&id, &logprob), explanation) in steps {
+            let chosen = explanation.alternatives.iter().find(|a| a.chosen).unwrap();
+            assert!(chosen.id == id && (chosen.model_probability.ln() - logprob).abs() < 1e-9);
+            assert!(chosen.probability > 0.0);
+            assert_eq!(explanation.alternatives[2].probability, 0.0, "the filter leaves two");
+        }
     }
 }
 
