@@ -6,7 +6,7 @@
 //!
 //! Begin with `line_chart.rs` and `bar_chart.rs`, which say what a chart is. Each is drawn by two files (`*_svg.rs`,
 //! `*_terminal.rs`); `svg.rs` is the writer that both SVGs share, `axis.rs` finds round ticks, `points.rs` smooths and
-//! thins, `width.rs` knows how wide a text is on a terminal, `number.rs` how a number is told.
+//! thins, `width.rs` knows how wide a text is on a terminal, `columns.rs` puts texts side by side, `number.rs` how a number is told.
 //!
 //! ```
 //! use minigpt_charts::{BarChart, count, width};
@@ -21,6 +21,7 @@ mod axis;
 mod bar_chart;
 mod bar_svg;
 mod bar_terminal;
+mod columns;
 mod line_chart;
 mod line_svg;
 mod line_terminal;
@@ -33,6 +34,7 @@ mod width;
 
 pub use axis::Quantity;
 pub use bar_chart::{BarChart, Mark};
+pub use columns::side_by_side;
 pub use line_chart::{Curve, LineChart};
 pub use number::{bytes, count, counted, decimal, duration, metric};
 pub use points::Point;

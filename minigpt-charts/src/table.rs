@@ -18,7 +18,12 @@ impl Table {
 
     /// Adds a row, made harmless for a terminal.
     pub fn row<const N: usize>(&mut self, cells: [&str; N]) -> &mut Self {
-        self.rows.push(cells.iter().map(|&cell| printable(cell).into_owned()).collect());
+        self.cells(cells)
+    }
+
+    /// The same with as many cells as there are.
+    pub fn cells(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>) -> &mut Self {
+        self.rows.push(cells.into_iter().map(|cell| printable(cell.as_ref()).into_owned()).collect());
         self
     }
 

@@ -7,6 +7,7 @@ mod device;
 #[cfg(test)]
 mod docs;
 mod dtype;
+mod ids;
 mod input;
 mod output;
 mod progress;
@@ -18,6 +19,7 @@ mod threads;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Train, understand and use a GPT on your own machine.
@@ -126,14 +128,14 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     }
     output::note(&format!("error: {error:#}"));
     if let Some(hint) = hint(error) {
-        output::note(hint);
+        output::note(&hint);
     }
     ExitCode::FAILURE
 }
 
 /// What to type instead, where an error of the library has an answer among the options.
-fn hint(error: &anyhow::Error) -> Option<&'static str> {
-    error.chain().find_map(|cause| match (file_error(cause), cause.downcast_ref()) {
+fn hint(error: &anyhow::Error) -> Option<String> {
+    let hint = error.chain().find_map(|cause| match (file_error(cause), cause.downcast_ref()) {
         (Some(minigpt_files::Error::Exists { .. }), _) => {
             Some("choose another place, or pass --force to replace it")
         }
@@ -142,21 +144,50 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
             Some("a mirror is named with HF_ENDPOINT=URL, or with --endpoint URL of `minigpt data download`")
         }
         _ => None,
-    })
+    });
+    hint.map(str::to_owned).or_else(|| download(error))
+}
+
+/// What fetches a public set whose file is missing.
+fn download(error: &anyhow::Error) -> Option<String> {
+    let missing = error.chain().find_map(missing_file)?;
+    let set = minigpt_data::PUBLIC_SETS.iter().find(|set| missing.file_name() == Some(set.file.as_ref()))?;
+    let out = match missing.parent().and_then(Path::to_str) {
+        Some("data") | None => String::new(),
+        Some("") => " --out .".to_owned(),
+        Some(folder) => format!(" --out {folder}"),
+    };
+    Some(format!("`minigpt data download {}{out}` fetches it", set.name))
+}
+
+/// The file that is missing, if that is what a cause says.
+fn missing_file(cause: &(dyn std::error::Error + 'static)) -> Option<PathBuf> {
+    let not_found = |source: &std::io::Error| source.kind() == std::io::ErrorKind::NotFound;
+    if let Some(minigpt_files::Error::Io { path, source, .. }) = file_error(cause) {
+        return not_found(source).then(|| path.clone());
+    }
+    match data_error(cause) {
+        Some(minigpt_data::Error::Io { name, source, .. }) => not_found(source).then(|| name.into()),
+        _ => None,
+    }
 }
 
 /// Whether a server could not be reached, which another crate may say as its own error.
 fn is_offline(cause: &(dyn std::error::Error + 'static)) -> bool {
-    let offline = |error: &minigpt_data::Error| matches!(error, minigpt_data::Error::Offline { .. });
+    matches!(data_error(cause), Some(minigpt_data::Error::Offline { .. }))
+}
+
+/// The error of the data inside that of another crate, whose text it is.
+fn data_error<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a minigpt_data::Error> {
     match cause.downcast_ref() {
-        Some(minigpt::Error::Dataset(error)) => offline(error),
-        _ => cause.downcast_ref().is_some_and(offline),
+        Some(minigpt::Error::Dataset(error)) => Some(error),
+        _ => cause.downcast_ref(),
     }
 }
 
 /// The error of a file inside that of another crate, whose text it is.
 fn file_error<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a minigpt_files::Error> {
-    if let Some(minigpt_data::Error::File(error)) = cause.downcast_ref() {
+    if let Some(minigpt_data::Error::File(error)) = data_error(cause) {
         return Some(error);
     }
     if let Some(minigpt_formats::Error::File(error)) = cause.downcast_ref() {

@@ -4,7 +4,7 @@ use crate::support::{
     Done, Place, SPECIAL, answer, assert_contains, characters, failure, fixture, minigpt, small,
 };
 use minigpt_model::Config;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A small model that reads and writes a few characters.
 struct Model(Place);
@@ -166,9 +166,149 @@ fn a_full_context_slides_or_stops_as_asked() {
 }
 
 #[test]
+fn a_cropped_context_sees_the_last_tokens_at_each_step() {
+    let model = Model::with(&[], "abcdef", false);
+    let write = |prompt: &[usize], more: &[&str]| {
+        let prompt: Vec<String> = prompt.iter().map(ToString::to_string).collect();
+        ids(&model.answer(&[&["--temperature", "0", "--ids", &prompt.join(",")], more].concat()))
+    };
+    let cropped = write(&[0, 1], &["--max-new-tokens", "30", "--context", "crop"]);
+    let mut text = vec![0, 1];
+    while text.len() < 32 {
+        let view = &text[text.len().saturating_sub(BLOCK_SIZE)..];
+        text.extend(write(view, &["--max-new-tokens", "1"]));
+    }
+    assert_eq!(cropped, text[2..]);
+    assert_ne!(cropped, write(&[0, 1], &["--max-new-tokens", "30"]), "it slides as well");
+}
+
+/// The ids of the first text of each result.
+fn results(answer: &Value) -> Vec<Vec<usize>> {
+    answer["results"].as_array().unwrap().iter().map(ids).collect()
+}
+
+#[test]
+fn several_prompts_are_written_as_if_each_were_alone() {
+    let model = Model::new();
+    let greedy = ["--temperature", "0", "--max-new-tokens", "6"];
+    let write = |prompts: &[&str]| model.answer(&[prompts, &greedy].concat());
+    let alone = ["3", "7,8", "4"].map(|prompt| ids(&write(&["--ids", prompt])));
+    let several = write(&["--ids", "3", "--ids", "7,8", "--ids", "4"]);
+    assert_eq!(results(&several), alone);
+    let prompts = several["results"].as_array().unwrap().iter().map(|result| &result["prompt_ids"]);
+    assert_eq!(prompts.collect::<Vec<_>>(), [&json!([3]), &json!([7, 8]), &json!([4])]);
+    assert!(several["tokens_per_second"].as_f64().unwrap() > 0.0);
+    // One prompt of three ids stays one prompt.
+    assert_eq!(write(&["--ids", "7,8,9"])["prompt_ids"], json!([7, 8, 9]));
+    let texts = write(&["--prompt", "你好", "--prompt", "a"]);
+    let again = ["你好", "a"].map(|prompt| ids(&write(&["--prompt", prompt])));
+    assert_eq!(results(&texts), again);
+    let shown = model.text(&["--prompt", "你好", "--prompt", "a", "--num-samples", "2"]);
+    assert_contains(&shown, &["--- prompt 1, 1 ---\n你好", "--- prompt 1, 2 ---", "--- prompt 2, 2 ---\na"]);
+    assert_contains(&model.text(&["--ids", "3", "--ids", "4"]), &["--- prompt 2 ---\n"]);
+}
+
+#[test]
+fn a_file_holds_prompts_line_by_line_or_as_json() {
+    let model = Model::new();
+    let greedy = ["--temperature", "0", "--max-new-tokens", "6"];
+    let write = |prompts: &[&str]| results(&model.answer(&[prompts, &greedy].concat()));
+    let want = write(&["--prompt", "你好", "--prompt", "a b"]);
+    let lines = model.0.write("prompts.txt", "你好\n\na b\r\n");
+    assert_eq!(write(&["--prompts", &lines]), want);
+    let json = model.0.write("prompts.jsonl", "{\"prompt\": \"你好\", \"id\": 7}\n{\"prompt\": \"a b\"}\n");
+    assert_eq!(write(&["--prompts", &json]), want);
+    // A list of one is a list.
+    let one = model.0.write("one.jsonl", "{\"ids\": [3]}");
+    assert_eq!(write(&["--prompts", &one]).len(), 1);
+    let piped = model.run(&[&["--prompts", "-", "--json"], &greedy[..]].concat(), "你好\na b".as_bytes());
+    assert_eq!(results(&piped.success().json()), want);
+    // A whole file is one prompt, as before.
+    let whole = model.0.write("whole.txt", "abc\nde");
+    assert_eq!(model.answer(&["--prompt-file", &whole])["prompt_ids"].as_array().unwrap().len(), 6);
+    for (text, part) in [
+        ("", "there is no prompt in it"),
+        ("{\"prompt\": \"a\"}\nb", "line 2: not a prompt"),
+        ("{\"prompt\": \"a\"}\n{\"text\": \"a\"}", "line 2: expected {\"prompt\": …} or {\"ids\": […]}"),
+        ("{\"ids\": []}", "line 1 is empty"),
+        ("{\"ids\": [3]}\n{\"ids\": [99]}", "prompt 2 of 2 has id 99"),
+    ] {
+        let file = model.0.write("bad", text);
+        assert_contains(model.run(&["--prompts", &file], b"").code(1).stderr(), &[part]);
+    }
+    let file = model.0.write("bad", "ab\nxyz");
+    let strange = Model::endless().run(&["--prompts", &file], b"").code(1);
+    assert_contains(strange.stderr(), &["bad, line 2 "]);
+}
+
+#[test]
+fn an_explanation_for_programs_has_both_probabilities_of_every_alternative() {
+    let model = Model::new();
+    let options = ["--max-new-tokens", "3", "--explain", "--temperature", "0.5", "--top-k", "2"];
+    let answer = model.answer(&[&["--prompt", "abc", "--num-samples", "2"], &options[..]].concat());
+    for completion in answer["completions"].as_array().unwrap() {
+        let steps = completion["steps"].as_array().unwrap();
+        assert_eq!(steps.len(), completion["ids"].as_array().unwrap().len());
+        let mut logprob = 0.0;
+        for (step, id) in steps.iter().zip(completion["ids"].as_array().unwrap()) {
+            assert!(step["id"] == *id && step["token"].is_string() && step["entropy"].is_f64(), "{step}");
+            let alternatives = step["alternatives"].as_array().unwrap();
+            let sum = |name: &str| alternatives.iter().map(|a| a[name].as_f64().unwrap()).sum::<f64>();
+            assert!((sum("probability") - 1.0).abs() < 1e-6 && sum("model_probability") < 1.0, "{step}");
+            let [first, second] = [0, 1].map(|i| {
+                let number = |name: &str| alternatives[i][name].as_f64().unwrap();
+                (number("probability"), number("model_probability"))
+            });
+            // Half the temperature squares the odds.
+            let odds = (first.0 / second.0, (first.1 / second.1).powi(2));
+            assert!((odds.0 / odds.1 - 1.0).abs() < 1e-3, "{odds:?}");
+            let chosen = alternatives.iter().find(|a| a["chosen"] == true).unwrap();
+            logprob += chosen["model_probability"].as_f64().unwrap().ln();
+        }
+        assert!((logprob - completion["logprob"].as_f64().unwrap()).abs() < 1e-4);
+    }
+    assert!(model.answer(&["--prompt", "abc"])["completions"][0].get("steps").is_none());
+    let shown = model.text(&[&["--prompt", "abc"], &options[..]].concat());
+    assert_contains(&shown, &["drawn", "model", "token 3, entropy"]);
+}
+
+#[test]
+fn settings_are_compared_on_the_same_prompt() {
+    let model = Model::new();
+    let prompt = ["--prompt", "你好", "--max-new-tokens", "9"];
+    let alone = [["--style", "story"], ["--style", "exact"], ["--temperature", "1.5"]];
+    let alone = alone.map(|setting| ids(&model.answer(&[&prompt[..], &setting].concat())));
+    let compare = ["--compare", "story,exact", "--compare", "temperature=1.5"];
+    let compared = model.answer(&[&prompt[..], &compare].concat());
+    assert_eq!(results(&compared), alone);
+    let labels = compared["results"].as_array().unwrap().iter().map(|result| &result["label"]);
+    assert_eq!(labels.collect::<Vec<_>>(), ["story", "exact", "temperature=1.5"]);
+    assert_eq!(compared["results"][0]["settings"]["top_k"], 40);
+    let shown = model.text(&[&prompt[..], &compare].concat());
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines[0], "你好");
+    assert_eq!(lines[2].split_whitespace().collect::<Vec<_>>(), ["story", "exact", "temperature=1.5"]);
+    // Both prompts under both settings, in this order.
+    let four = ["--ids", "3", "--ids", "4", "--compare", "exact", "--compare", "top_k=1,seed=5"];
+    let four = model.answer(&four);
+    let prompts = four["results"].as_array().unwrap().iter().map(|result| result["prompt_ids"][0].clone());
+    assert_eq!(prompts.collect::<Vec<_>>(), [3, 3, 4, 4]);
+    let four = results(&four);
+    assert!(
+        four[0] == four[1] && four[2] == four[3],
+        "the likeliest of one is the likeliest of all: {four:?}"
+    );
+}
+
+#[test]
 fn bad_input_is_refused_in_words() {
     let model = Model::new();
-    let cases: [(&[&str], i32, &str); 8] = [
+    let cases: [(&[&str], i32, &str); 13] = [
+        (&["--ids", "one"], 2, "invalid value"),
+        (&["--prompt", "a", "--prompt", ""], 1, "prompt 2 is empty"),
+        (&["--prompt", "a", "--compare", "poem"], 2, "neither a style (story, code, summary, exact)"),
+        (&["--prompt", "a", "--compare", "heat=1"], 2, "there is no setting heat"),
+        (&["--prompt", "a", "--compare", "exact", "--compare", "top_p=7"], 1, "top_p"),
         (&["--prompt", ""], 1, "the prompt is empty"),
         (&["--ids", "99"], 1, "99"),
         (&["--prompt", "a", "--top-p", "0"], 1, "top_p"),

@@ -21,6 +21,11 @@ fn inspect_gives_ids_loss_candidates_logits_and_attention_as_json() {
     let surprise = |row: &[f64], id: usize| row.iter().map(|x| x.exp()).sum::<f64>().ln() - row[id];
     let want = (surprise(&logits[0], 2) + surprise(&logits[1], 3)) / 2.0;
     assert!((answer["loss"].as_f64().unwrap() - want).abs() < 1e-5);
+    assert!((answer["logprob"].as_f64().unwrap() + 2.0 * want).abs() < 1e-5);
+    let shown = shown(&["inspect", "--model", &model, "--ids", "1,2,3"]);
+    let sum =
+        format!("log P of the text, given its first token: {:.4}; loss (its mean) {want:.4}", -2.0 * want);
+    assert_contains(&shown, &["log p", &format!("{:.4}", -surprise(&logits[0], 2)), &sum, "perplexity"]);
 
     let top = answer["top"].as_array().unwrap();
     let best = logits[2].iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).unwrap().0;
@@ -56,7 +61,7 @@ fn a_prompt_goes_through_the_models_own_tokenizer() {
     assert_eq!(answer["ids"][3], 2);
 
     let shown = shown(&["inspect", "--model", &model, "--prompt", "你好吗", "--attention", "--head", "1"]);
-    assert_contains(&shown, &["What may come next", "probability", "Attention of layer 1, head 1", "██"]);
+    assert_contains(&shown, &["What may come next", "probability", "Attention of layer 1, head 1", "█ 100"]);
 }
 
 #[test]
@@ -72,13 +77,14 @@ fn a_tokenizer_that_is_larger_than_the_model_is_refused() {
 #[test]
 fn inspect_refuses_what_it_can_not_read_in_words() {
     let model = fixture("gpt2");
-    let cases: [(&[&str], i32, &str); 8] = [
+    let cases: [(&[&str], i32, &str); 9] = [
         (&["--ids", "1,99"], 1, "id 99 at position 1 is outside of the vocabulary of 37"),
         (&["--ids", "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"], 1, "17 tokens do not fit a context of 16"),
         (&["--prompt", "hello"], 1, "holds no tokenizer"),
         (&["--ids", "1", "--attention", "--layer", "7"], 1, "the layers 0 to 1"),
         (&["--ids", "1", "--attention", "--head", "3"], 1, "the heads 0 to 2"),
         (&["--ids", "one"], 2, "invalid value"),
+        (&["--ids", "1", "--ids", "2"], 2, "--ids"),
         (&["--ids", "-1"], 2, "-1"),
         (&[], 2, "--prompt"),
     ];

@@ -1,7 +1,10 @@
 //! `minigpt inspect`: what a model makes of a text: its tokens, how likely each was, what may come next, and which
 //! token looked at which.
 
+mod attention;
+
 use crate::device::DeviceKind;
+use crate::ids::Ids;
 use crate::output;
 use crate::tensors::TensorTree;
 use anyhow::{Context, Result, bail, ensure};
@@ -25,15 +28,15 @@ pub struct InspectArgs {
     #[arg(long, value_name = "TEXT", group = "input")]
     prompt: Option<String>,
     /// Token ids to look at instead, for example 1,2,3; works without a tokenizer.
-    #[arg(long, value_name = "IDS", group = "input", value_delimiter = ',', num_args = 1)]
-    ids: Option<Vec<u32>>,
+    #[arg(long, value_name = "IDS", group = "input")]
+    ids: Option<Ids>,
     /// How many candidates to show for what comes next.
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
     /// Give the logits of every position (with --json).
     #[arg(long)]
     full: bool,
-    /// Give the attention weights: all of them with --json, a picture otherwise.
+    /// Give the attention weights: all of them with --json, those of one layer otherwise.
     #[arg(long)]
     attention: bool,
     /// The layer to draw, from 0; the last one when absent.
@@ -54,13 +57,15 @@ pub struct InspectArgs {
 }
 
 /// Attention weights by layer, head, query and key.
-type Attention = Vec<Vec<Vec<Vec<f32>>>>;
+type Attention = Vec<attention::Heads>;
 
 #[derive(Serialize)]
 struct Answer {
     ids: Vec<u32>,
     tokens: Option<Vec<String>>,
     text: Option<String>,
+    /// The logarithm of the probability of all tokens behind the first; none for a single token.
+    logprob: Option<f64>,
     /// The mean negative log-likelihood of the tokens behind the first; none for a single token.
     loss: Option<f64>,
     perplexity: Option<f64>,
@@ -97,7 +102,7 @@ pub fn run(args: &InspectArgs) -> Result<()> {
     }
     let model = ModelFolder::open(&args.model, &args.device.open()?)?;
     let ids = match (&args.ids, &args.prompt) {
-        (Some(ids), _) => ids.clone(),
+        (Some(ids), _) => ids.0.clone(),
         (None, Some(prompt)) => model.encode(prompt).context("--prompt can't be encoded")?,
         (None, None) => bail!("give --prompt or --ids"),
     };
@@ -114,7 +119,7 @@ pub fn run(args: &InspectArgs) -> Result<()> {
     output::text(&positions(&answer))?;
     output::text(&next(&answer))?;
     if let Some(attention) = &answer.attention {
-        output::text(&picture(&attention[layer], layer, args.head, &labels(&answer)))?;
+        output::text(&attention::draw(&attention[layer], layer, args.head, &labels(&answer)))?;
     }
     Ok(())
 }
@@ -129,8 +134,9 @@ fn answer(args: &InspectArgs, model: &ModelFolder, ids: Vec<u32>) -> Result<Answ
         bail!("{}: a logit is {logit}: the model's weights are broken", model.path.display());
     }
     let positions: Vec<Position> = judge(&ids, &logits);
-    let surprises: Vec<f64> = positions.iter().filter_map(|p| p.logprob).map(|logprob| -logprob).collect();
-    let loss = (!surprises.is_empty()).then(|| surprises.iter().sum::<f64>() / surprises.len() as f64);
+    let logprobs: Vec<f64> = positions.iter().filter_map(|position| position.logprob).collect();
+    let logprob = (!logprobs.is_empty()).then(|| logprobs.iter().sum::<f64>());
+    let loss = logprob.map(|logprob| -logprob / logprobs.len() as f64);
     let token = |id| model.tokenizer.as_ref().and_then(|tokenizer| tokenizer.token(id));
     let last = logits.last().context("the model gave no logits")?;
     let text = match &model.tokenizer {
@@ -143,6 +149,7 @@ fn answer(args: &InspectArgs, model: &ModelFolder, ids: Vec<u32>) -> Result<Answ
             .as_ref()
             .map(|_| ids.iter().map(|&id| token(id).unwrap_or_default()).collect()),
         text,
+        logprob,
         loss,
         perplexity: loss.map(f64::exp),
         positions,
@@ -199,24 +206,27 @@ fn labels(answer: &Answer) -> Vec<String> {
 }
 
 fn positions(answer: &Answer) -> String {
-    let mut table = Table::new(&[0, 1, 3, 4]);
-    table.row(["position", "id", "token", "probability", "rank", ""]);
+    let mut table = Table::new(&[0, 1, 3, 4, 5]);
+    table.row(["position", "id", "token", "log p", "probability", "rank", ""]);
     for (i, (position, label)) in answer.positions.iter().zip(labels(answer)).enumerate() {
         let probability = position.logprob.map(f64::exp);
         table.row([
             &i.to_string(),
             &position.id.to_string(),
             &label,
+            &position.logprob.map_or_else(|| "–".to_owned(), |logprob| format!("{logprob:.4}")),
             &probability.map_or_else(|| "–".to_owned(), percent),
             &position.rank.map_or_else(|| "–".to_owned(), |rank| count(rank as u64)),
             &probability.map_or_else(String::new, output::bar),
         ]);
     }
-    let loss = match (answer.loss, answer.perplexity) {
-        (Some(loss), Some(perplexity)) => format!("  loss {loss:.4}, perplexity {perplexity:.2}\n"),
+    let sum = match (answer.logprob, answer.loss, answer.perplexity) {
+        (Some(logprob), Some(loss), Some(perplexity)) => format!(
+            "  log P of the text, given its first token: {logprob:.4}; loss (its mean) {loss:.4}, perplexity {perplexity:.2}\n"
+        ),
         _ => String::new(),
     };
-    format!("\nHow likely each token was after those before it\n{}{loss}", table.draw())
+    format!("\nHow likely each token was after those before it\n{}{sum}", table.draw())
 }
 
 fn next(answer: &Answer) -> String {
@@ -235,39 +245,4 @@ fn next(answer: &Answer) -> String {
 
 fn percent(probability: f64) -> String {
     if probability >= 0.0001 { format!("{:.2} %", 100.0 * probability) } else { format!("{probability:.1e}") }
-}
-
-/// Tokens that a picture of attention can show.
-const SHOWN: usize = 48;
-
-/// One head, or the mean of all: a row a query, a column a key, darker for more attention.
-fn picture(heads: &[Vec<Vec<f32>>], layer: usize, head: Option<usize>, labels: &[String]) -> String {
-    let which = head.map_or_else(|| "mean of all heads".to_owned(), |head| format!("head {head}"));
-    let title = format!("\nAttention of layer {layer}, {which}: a row looks at its columns\n");
-    let from = labels.len().saturating_sub(SHOWN);
-    let note = match from {
-        0 => String::new(),
-        _ => format!("  (the last {SHOWN} of {} tokens)\n", labels.len()),
-    };
-    let weight = |i: usize, j: usize| match head {
-        Some(head) => heads[head][i][j],
-        None => heads.iter().map(|head| head[i][j]).sum::<f32>() / heads.len() as f32,
-    };
-    let mut table = Table::new(&[0]);
-    for (i, label) in labels.iter().enumerate().skip(from) {
-        let cells: String = (from..=i).map(|j| shade(weight(i, j))).collect();
-        table.row([label, &cells]);
-    }
-    format!("{title}{note}{}", table.draw())
-}
-
-/// Two columns, so that a picture is about as wide as it is high.
-fn shade(weight: f32) -> &'static str {
-    match weight {
-        w if w < 0.02 => "··",
-        w if w < 0.15 => "░░",
-        w if w < 0.4 => "▒▒",
-        w if w < 0.7 => "▓▓",
-        _ => "██",
-    }
 }

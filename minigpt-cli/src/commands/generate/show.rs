@@ -1,0 +1,134 @@
+//! Texts for people: one as it comes, several one after the other, compared ones side by side.
+
+use super::{Group, explain};
+use crate::output;
+use anyhow::{Context, Result};
+use minigpt::ModelFolder;
+use minigpt_charts::side_by_side;
+use minigpt_generate::{Completion, GenerationConfig, Generator, Token};
+use std::time::{Duration, Instant};
+
+/// Alternatives of an explanation.
+pub const ALTERNATIVES: usize = 5;
+/// Columns of a page with texts side by side.
+const WIDTH: usize = 100;
+
+/// How fast it goes.
+pub struct Clock {
+    started: Instant,
+    first: Option<Duration>,
+    pub tokens: usize,
+}
+
+impl Clock {
+    pub fn start() -> Self {
+        Self { started: Instant::now(), first: None, tokens: 0 }
+    }
+
+    fn tick(&mut self) {
+        self.first.get_or_insert(self.started.elapsed());
+        self.tokens += 1;
+    }
+
+    pub fn rate(&self) -> f64 {
+        self.tokens as f64 / self.started.elapsed().as_secs_f64().max(1e-9)
+    }
+
+    pub fn summary(&self) -> String {
+        let first = self
+            .first
+            .map_or_else(String::new, |first| format!(", first after {:.0} ms", first.as_secs_f64() * 1e3));
+        format!("{} tokens, {:.0} tokens/s{first}", self.tokens, self.rate())
+    }
+}
+
+/// One text as it comes: prompt first, whole characters only; or, explained, the choices first.
+pub fn stream(
+    model: &ModelFolder,
+    prompt: &[u32],
+    config: &GenerationConfig,
+    explained: bool,
+    clock: &mut Clock,
+) -> Result<()> {
+    let mut generator = Generator::new(&model.gpt, &[prompt.to_vec()], config, model.tokenizer.as_ref())?;
+    if explained {
+        generator = generator.with_alternatives(ALTERNATIVES);
+    } else if let Some(tokenizer) = &model.tokenizer {
+        output::written(&tokenizer.decode(prompt)?)?;
+    }
+    for token in generator.by_ref().flat_map(split_step) {
+        let token = token?;
+        clock.tick();
+        match (&token.explanation, &model.tokenizer) {
+            (Some(explanation), _) => output::written(&explain::draw(model, clock.tokens, explanation))?,
+            (None, Some(_)) => output::written(&token.text)?,
+            (None, None) => output::written(&format!("{} ", token.id))?,
+        }
+    }
+    if explained {
+        let completion = generator.into_completions().pop().context("nothing was written")?;
+        return output::written(&(whole(model, prompt, &completion)? + "\n"));
+    }
+    output::written("\n")
+}
+
+/// A step's tokens, or its error.
+fn split_step(step: minigpt_generate::Result<Vec<Token>>) -> Vec<minigpt_generate::Result<Token>> {
+    match step {
+        Ok(tokens) => tokens.into_iter().map(Ok).collect(),
+        Err(error) => vec![Err(error)],
+    }
+}
+
+/// A text behind its prompt; its ids where there is no tokenizer.
+fn whole(model: &ModelFolder, prompt: &[u32], completion: &Completion) -> Result<String> {
+    match &model.tokenizer {
+        Some(tokenizer) => Ok(tokenizer.decode(prompt)? + &continuation(completion)),
+        None => Ok(continuation(completion)),
+    }
+}
+
+fn continuation(completion: &Completion) -> String {
+    completion.text.clone().unwrap_or_else(|| format!("{:?}", completion.ids))
+}
+
+/// Whole texts, one after the other, under a line that says which it is where there are several.
+pub fn one_by_one(model: &ModelFolder, groups: &[Group]) -> Result<()> {
+    for group in groups {
+        for (i, completion) in group.completions.iter().enumerate() {
+            let prompt = (groups.len() > 1).then(|| format!("prompt {}", group.number));
+            let label = group.setting.label.clone();
+            let text = (group.completions.len() > 1).then(|| format!("{}", i + 1));
+            let names: Vec<String> = [prompt, label, text].into_iter().flatten().collect();
+            if !names.is_empty() {
+                output::text(&format!("--- {} ---\n", names.join(", ")))?;
+            }
+            for (number, explanation) in completion.explanations.iter().enumerate() {
+                output::written(&explain::draw(model, number + 1, explanation))?;
+            }
+            output::written(&(whole(model, group.prompt, completion)? + "\n"))?;
+        }
+    }
+    Ok(())
+}
+
+/// For each prompt, what each setting made of it: `settings` groups a prompt, in columns.
+pub fn compared(model: &ModelFolder, groups: &[Group], settings: usize) -> Result<()> {
+    for of_prompt in groups.chunks(settings) {
+        let prompt = match &model.tokenizer {
+            Some(tokenizer) => tokenizer.decode(of_prompt[0].prompt)?,
+            None => format!("{:?}", of_prompt[0].prompt),
+        };
+        output::written(&(prompt + "\n"))?;
+        let texts = of_prompt.iter().map(|group| group.completions.len()).max().unwrap_or(0);
+        for i in 0..texts {
+            let column = |group: &Group| {
+                let title = group.setting.label.clone().unwrap_or_default();
+                (title, group.completions.get(i).map_or_else(String::new, continuation))
+            };
+            let columns: Vec<(String, String)> = of_prompt.iter().map(column).collect();
+            output::written(&format!("\n{}", side_by_side(&columns, WIDTH)))?;
+        }
+    }
+    Ok(())
+}

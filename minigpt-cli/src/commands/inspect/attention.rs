@@ -1,0 +1,115 @@
+//! Attention on a terminal: which token looked at which, with names and numbers.
+
+use minigpt_charts::{Table, cut};
+
+/// Attention weights of a layer by head, query and key.
+pub type Heads = Vec<Vec<Vec<f32>>>;
+
+/// Tokens whose weights all fit a page as numbers.
+const NUMBERS: usize = 14;
+/// Tokens that a picture in shades can show.
+const SHADES: usize = 48;
+/// Columns of a key's name.
+const NAME: usize = 6;
+/// Keys that are named beside a picture.
+const MOST: usize = 3;
+
+/// One head, or the mean of all: a row a query, a column a key. Numbers are percent; where there are too many tokens for
+/// that, shades, and the keys that a query looked at most.
+pub fn draw(heads: &Heads, layer: usize, head: Option<usize>, labels: &[String]) -> String {
+    let which = head.map_or_else(|| "mean of all heads".to_owned(), |head| format!("head {head}"));
+    let title = format!("\nAttention of layer {layer}, {which}: a row looks at its columns");
+    let weight = |i: usize, j: usize| match head {
+        Some(head) => heads[head][i][j],
+        None => heads.iter().map(|head| head[i][j]).sum::<f32>() / heads.len() as f32,
+    };
+    match labels.len() {
+        ..=NUMBERS => format!("{title}, in percent\n{}", numbers(labels, weight)),
+        _ => format!("{title}\n{}", shades(labels, weight)),
+    }
+}
+
+fn numbers(labels: &[String], weight: impl Fn(usize, usize) -> f32) -> String {
+    let right: Vec<usize> = (0..=labels.len()).collect();
+    let mut table = Table::new(&right);
+    let names = labels.iter().map(|label| cut(label, NAME));
+    table.cells(std::iter::once(String::new()).chain(names));
+    for (i, label) in labels.iter().enumerate() {
+        let weights = (0..=i).map(|j| weight(i, j));
+        let cells = weights.map(|weight| format!("{} {:.0}", shade(weight), 100.0 * weight));
+        table.cells(std::iter::once(label.clone()).chain(cells));
+    }
+    table.draw()
+}
+
+fn shades(labels: &[String], weight: impl Fn(usize, usize) -> f32) -> String {
+    let from = labels.len().saturating_sub(SHADES);
+    let note = match from {
+        0 => String::new(),
+        _ => format!("  (the last {SHADES} of {} tokens)\n", labels.len()),
+    };
+    let mut table = Table::new(&[0]);
+    for (i, label) in labels.iter().enumerate().skip(from) {
+        // Two columns, so that a picture is about as wide as it is high.
+        let picture: String = (from..=i).map(|j| shade(weight(i, j)).repeat(2)).collect();
+        let mut keys: Vec<usize> = (0..=i).collect();
+        keys.sort_by(|&a, &b| weight(i, b).total_cmp(&weight(i, a)));
+        let most = keys
+            .iter()
+            .take(MOST)
+            .map(|&j| format!("{} ({j}) {:.0} %", cut(&labels[j], NAME), 100.0 * weight(i, j)));
+        table.row([label, &i.to_string(), &picture, &most.collect::<Vec<_>>().join("  ")]);
+    }
+    format!("{note}{}", table.draw())
+}
+
+fn shade(weight: f32) -> &'static str {
+    match weight {
+        w if w < 0.02 => "·",
+        w if w < 0.15 => "░",
+        w if w < 0.4 => "▒",
+        w if w < 0.7 => "▓",
+        _ => "█",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use minigpt_charts::width;
+
+    fn labels(n: usize) -> Vec<String> {
+        (0..n).map(|i| ["你", "ab", "·the", "understanding"][i % 4].to_owned()).collect()
+    }
+
+    /// Two heads, of which the first looks at itself alone and the second at the first token alone.
+    fn heads(n: usize) -> Heads {
+        let row = |i: usize, at: usize| (0..n).map(|j| f32::from(u8::from(j == at && j <= i))).collect();
+        vec![(0..n).map(|i| row(i, i)).collect(), (0..n).map(|i| row(i, 0)).collect()]
+    }
+
+    #[test]
+    fn few_tokens_have_names_and_numbers_that_line_up() {
+        let shown = draw(&heads(4), 1, None, &labels(4));
+        let want = "\n\
+            Attention of layer 1, mean of all heads: a row looks at its columns, in percent\n\
+            \x20                   你    ab  ·the  under…\n\
+            \x20            你  █ 100\n\
+            \x20            ab   ▓ 50  ▓ 50\n\
+            \x20          ·the   ▓ 50   · 0  ▓ 50\n\
+            \x20 understanding   ▓ 50   · 0   · 0    ▓ 50\n";
+        assert_eq!(shown, want);
+        assert!(draw(&heads(4), 0, Some(1), &labels(4)).contains("head 1"));
+    }
+
+    #[test]
+    fn many_tokens_are_shaded_beside_what_they_looked_at_most() {
+        let shown = draw(&heads(60), 0, Some(0), &labels(60));
+        assert!(shown.contains("(the last 48 of 60 tokens)"), "{shown}");
+        let rows: Vec<&str> = shown.lines().skip(3).collect();
+        assert_eq!(rows.len(), 48);
+        assert!(rows[47].contains("··██  under… (59) 100 %  你 (0) 0 %"), "{}", rows[47]);
+        let picture = |row: &str| width(&row[..row.find(['·', '█']).unwrap()]);
+        assert!(rows.iter().filter(|row| !row.contains("·the")).all(|row| picture(row) == picture(rows[1])));
+    }
+}
