@@ -2,6 +2,7 @@
 
 use crate::change::Change;
 use crate::config::TrainConfig;
+use crate::epoch::{EpochLoss, ExactNumber};
 use crate::error::{Error, Result};
 use crate::optimizer::Optimizer;
 use crate::run_folder::{RunFolder, io};
@@ -35,8 +36,15 @@ pub struct State {
     pub position: Position,
     /// The best validation so far.
     pub best: Option<Best>,
-    /// Evaluations since then.
+    /// The best validation loss among those that the schedule asked for. An evaluation because a start of the run is over is
+    /// none of them: a run that is stopped and goes on has as much patience as one that never stopped.
+    #[serde(default)]
+    pub scheduled_best: Option<ExactNumber>,
+    /// Scheduled evaluations since then.
     pub without_progress: u64,
+    /// The epoch under way.
+    #[serde(default)]
+    pub epoch: EpochLoss,
     /// Which data this is.
     pub data: String,
     /// Which tokenizer made it.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct TrainConfig {
     /// Steps to make in all.
     pub max_iters: u64,
-    /// Passes over the data instead of `max_iters`.
+    /// Passes over the data instead of `max_iters`. After each the validation loss is measured, whatever `eval_interval` says.
     pub epochs: Option<u64>,
     /// Rows in a micro-batch.
     pub batch_size: usize,
@@ -41,7 +41,7 @@ pub struct TrainConfig {
     pub eps: f64,
     /// The largest gradient norm; 0 for no limit.
     pub grad_clip: f64,
-    /// Steps between evaluations; 0 for none but the last.
+    /// Steps between evaluations; 0 for none but the last, which comes when all steps are made or the time is up.
     pub eval_interval: u64,
     /// Batches of an evaluation, always the same ones; 0 for all.
     pub eval_iters: u64,

@@ -7,6 +7,7 @@ mod adamw;
 mod change;
 pub mod checkpoint;
 mod config;
+mod epoch;
 mod error;
 mod evaluate;
 mod flat;
@@ -23,6 +24,7 @@ mod workers;
 
 pub use change::Change;
 pub use config::TrainConfig;
+pub use epoch::{EpochLoss, ExactNumber};
 pub use error::{Error, Result};
 pub use evaluate::{Evaluation, evaluate};
 pub use gradients::Gradients;

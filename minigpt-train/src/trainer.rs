@@ -3,6 +3,7 @@
 use crate::change::Change;
 use crate::checkpoint::{self, Best, Checkpoint, Model, State};
 use crate::config::TrainConfig;
+use crate::epoch::{EpochLoss, ExactNumber};
 use crate::error::{Error, Result};
 use crate::evaluate::{evaluate, loss};
 use crate::flat;
@@ -141,7 +142,9 @@ impl Trainer {
             seconds: 0.0,
             position: Position::default(),
             best: None,
+            scheduled_best: None,
             without_progress: 0,
+            epoch: EpochLoss::default(),
             data: data.train.dataset().fingerprint()?,
             tokenizer: data.tokenizer.as_ref().map(Tokenizer::fingerprint),
             train: config.clone(),
@@ -273,13 +276,16 @@ impl Trainer {
             let rate = schedule.rate(self.state.step);
             let mut record = self.step(rate)?;
             let step = record.step;
-            let final_step = step == self.steps;
-            if due(step, self.config.eval_interval) || final_step {
+            ended = self.ended(stop);
+            // Somebody who asks for an end does not wait for an evaluation.
+            let last_step = matches!(ended, Some(Ended::Finished | Ended::TimeLimit));
+            let scheduled = due(step, self.config.eval_interval) || record.epoch.is_some();
+            if scheduled || last_step {
                 record.val_loss = self.validate()?;
-                self.keep_best(record.val_loss, observer)?;
+                self.keep_best(record.val_loss, scheduled, observer)?;
             }
-            let logged =
-                due(step, self.config.log_interval) || record.val_loss.is_some() || final_step || step == 1;
+            let noteworthy = record.val_loss.is_some() || record.epoch.is_some();
+            let logged = due(step, self.config.log_interval) || noteworthy || last_step || step == 1;
             if logged {
                 self.recorder.log(&record)?;
             }
@@ -287,8 +293,9 @@ impl Trainer {
             if due(step, self.config.sample_interval) {
                 self.sample(observer)?;
             }
-            ended = self.ended(stop);
-            if ended.is_some() || self.save_due() {
+            // The time that an evaluation took does not end a run: there would be none of the step that does.
+            ended = self.ended(stop).filter(|&why| why != Ended::TimeLimit).or(ended);
+            if ended.is_some() || self.save_due(scheduled) {
                 self.save_last(observer)?;
             }
             last = Some(record);
@@ -309,7 +316,7 @@ impl Trainer {
 
     fn step_in_pool(&mut self, rate: f64) -> Result<StepRecord> {
         let begun = Instant::now();
-        let mut all = Learned::default();
+        let (mut all, mut epoch) = (Learned::default(), None);
         for micro in 0..self.config.gradient_accumulation_steps {
             let batch = self.data.train.next_batch()?;
             let key = ops::place(ops::place(self.config.seed, self.state.step), micro as u64);
@@ -326,10 +333,17 @@ impl Trainer {
             for learned in self.workers.map(batch.split(self.workers.count()), learn) {
                 let Learned { sum, tokens, gradients } = learned?;
                 if let Some(gradients) = gradients {
+                    self.state.epoch.add(sum, tokens as u64);
                     all.add(sum, tokens, gradients)?;
                 }
             }
+            let next = self.data.train.position();
+            if next.batch == 0 {
+                epoch = Some((next.epoch, self.state.epoch.finish()));
+            }
         }
+        // Passes over the data are told where they are counted.
+        let epoch = epoch.filter(|_| self.config.epochs.is_some());
         let Learned { sum, tokens, gradients } = all;
         let step = self.state.step + 1;
         let count = tokens.max(1) as f64;
@@ -359,6 +373,8 @@ impl Trainer {
             tokens_per_second: tokens as f64 / begun.elapsed().as_secs_f64(),
             tokens: self.state.tokens,
             seconds: self.seconds(),
+            epoch: epoch.map(|(epoch, _)| epoch),
+            epoch_loss: epoch.and_then(|(_, loss)| loss),
             val_loss: None,
         })
     }
@@ -405,16 +421,22 @@ impl Trainer {
         Ok(())
     }
 
-    fn keep_best(&mut self, val_loss: Option<f64>, observer: &mut dyn Observer) -> Result<()> {
+    fn keep_best(
+        &mut self,
+        val_loss: Option<f64>,
+        scheduled: bool,
+        observer: &mut dyn Observer,
+    ) -> Result<()> {
         let Some(val_loss) = val_loss else { return Ok(()) };
+        if scheduled {
+            self.count_progress(val_loss);
+        }
         if self.state.best.is_some_and(|best| best.val_loss <= val_loss) {
-            self.state.without_progress += 1;
             return Ok(());
         }
         self.check_weights()?;
         let step = self.state.step;
         self.state.best = Some(Best { step, val_loss });
-        self.state.without_progress = 0;
         checkpoint::save(&self.run, "best", self.model(), None)?;
         observer.event(Event::Saved { step, path: self.run.join("best") });
         Ok(())
@@ -427,8 +449,18 @@ impl Trainer {
         Model { gpt: &self.gpt, extra: &self.extra, tokenizer, template }
     }
 
+    /// What patience goes by.
+    fn count_progress(&mut self, val_loss: f64) {
+        let state = &mut self.state;
+        if state.scheduled_best.is_some_and(|best| best.0 <= val_loss) {
+            state.without_progress += 1;
+        } else {
+            (state.scheduled_best, state.without_progress) = (Some(ExactNumber(val_loss)), 0);
+        }
+    }
+
     /// Whether the last checkpoint is too long ago, by steps or by the clock.
-    fn save_due(&self) -> bool {
+    fn save_due(&self, evaluated: bool) -> bool {
         /// A checkpoint may take this share of the time that is spent between two of them.
         const SHARE: u32 = 20;
         let (elapsed, seconds) = (self.saved_at.elapsed(), self.config.save_seconds);
@@ -436,7 +468,7 @@ impl Trainer {
             return true;
         }
         match self.config.save_interval {
-            0 => due(self.state.step, self.config.eval_interval),
+            0 => evaluated,
             interval => due(self.state.step, interval),
         }
     }

@@ -4,6 +4,7 @@
 mod architecture;
 mod bench;
 mod data;
+mod data_workflows;
 mod dependencies;
 mod export;
 mod generate;

@@ -162,10 +162,99 @@ fn a_time_limit_ends_a_run_that_can_be_resumed() {
 }
 
 #[test]
+fn a_run_that_ends_before_its_first_evaluation_is_judged_all_the_same() {
+    let runs = Runs::new();
+    let done = runs.trained("run", &["--max-minutes", "0.0001", "--set", "train.eval_interval=1000"]);
+    assert_contains(done.stdout(), &["time limit", "best validation", "run/best"]);
+    assert!(runs.path("run/best/config.json").exists());
+    assert!(runs.losses("run").last().unwrap().2.is_some());
+}
+
+#[test]
 fn patience_ends_a_run_that_gets_no_better() {
     let runs = Runs::new();
     let still = ["--set", "train.learning_rate=0", "--set", "train.min_lr=0", "--set", "train.patience=2"];
-    assert_contains(runs.trained("run", &still).stdout(), &["patience"]);
+    assert_contains(runs.trained("run", &still).stdout(), &["patience", "step 30"]);
+    // Evaluations at the end of a start are not what patience counts.
+    let start = |more: &[&str]| {
+        let limit = ["--max-minutes", "0.0001", "--quiet"];
+        runs.trained("stopped", &[&limit[..], more].concat()).stdout().to_owned()
+    };
+    let mut said = start(&still);
+    for _ in 0..29 {
+        assert_contains(&said, &["time limit"]);
+        said = start(&["--resume"]);
+    }
+    assert_contains(&said, &["patience", "step 30"]);
+}
+
+/// Step, loss, epoch and its mean loss of every line of the log.
+fn epochs(runs: &Runs, out: &str) -> Vec<(u64, f64, Option<u64>, Option<f64>)> {
+    let line = |line: &str| {
+        let record: Value = serde_json::from_str(line).unwrap();
+        let number = |name: &str| record[name].as_f64();
+        (
+            record["step"].as_u64().unwrap(),
+            number("loss").unwrap(),
+            record["epoch"].as_u64(),
+            number("epoch_loss"),
+        )
+    };
+    runs.0.read_text(&format!("{out}/metrics.jsonl")).lines().map(line).collect()
+}
+
+/// 11 batches an epoch.
+const EPOCHS: [&str; 6] =
+    ["--set", "train.epochs=3", "--set", "data.limit=800", "--set", "train.eval_interval=0"];
+
+#[test]
+fn an_epoch_ends_with_its_mean_loss_and_a_validation() {
+    let runs = Runs::new();
+    let done = runs.trained("run", &[&EPOCHS[..], &["--set=train.gradient_accumulation_steps=1"]].concat());
+    let log = epochs(&runs, "run");
+    assert_eq!(log.len(), 33);
+    for (i, (step, _, epoch, mean)) in log.iter().enumerate() {
+        assert_eq!(*epoch, step.is_multiple_of(11).then_some(step / 11));
+        assert_eq!((runs.losses("run")[i].2.is_some(), mean.is_some()), (epoch.is_some(), epoch.is_some()));
+        if let Some(mean) = mean {
+            let want = log[i - 10..=i].iter().map(|(_, loss, _, _)| loss).sum::<f64>() / 11.0;
+            assert!((mean - want).abs() < 1e-9, "{mean} is not {want}");
+            let line = format!("epoch {}, step {step}: mean training loss {mean:.4}, validation ", step / 11);
+            assert_contains(done.stderr(), &[&line]);
+        }
+    }
+    let events = runs.0.names("run").into_iter().find(|name| name.contains("tfevents")).unwrap();
+    let events = runs.0.read(&format!("run/{events}"));
+    assert_eq!(events.windows(10).filter(|bytes| bytes == b"loss/epoch").count(), 3);
+}
+
+/// Two batches a step: epochs end within steps.
+#[test]
+fn a_run_that_goes_on_within_an_epoch_has_the_same_mean() {
+    let runs = Runs::new();
+    runs.trained("whole", &[&EPOCHS[..], &["--quiet"]].concat());
+    let log = epochs(&runs, "whole");
+    let ends: Vec<u64> = log.iter().filter(|line| line.2.is_some()).map(|line| line.0).collect();
+    assert_eq!((log.len(), ends), (17, vec![6, 11, 17]));
+    runs.trained("run", &[&EPOCHS[..], &["--quiet", "--max-minutes", "0.0001"]].concat());
+    for _ in 0..8 {
+        runs.trained("run", &["--quiet", "--resume", "--max-minutes", "0.0001"]);
+    }
+    runs.trained("run", &["--quiet", "--resume"]);
+    assert_eq!(epochs(&runs, "run"), log);
+    assert!(runs.weights("run") == runs.weights("whole"), "the weights differ");
+}
+
+#[test]
+fn a_model_without_a_tokenizer_is_tried_with_ids() {
+    let runs = Runs::new();
+    let ids: Vec<u8> = (0..2000u16).flat_map(|i| (i % 53 % 50).to_le_bytes()).collect();
+    runs.0.write("bins/train.bin", &ids);
+    runs.0.write("bins/val.bin", &ids[..400]);
+    let path = format!("data.path={}", runs.0.text("bins"));
+    let done = runs.trained("run", &["--set", &path, "--set=model.vocab_size=50", "--set=train.max_iters=2"]);
+    assert_contains(done.stdout(), &["minigpt generate --model", "--ids …"]);
+    assert_contains(runs.trained("text", &["--set", "train.max_iters=2"]).stdout(), &["--prompt …"]);
 }
 
 #[test]
@@ -259,7 +348,8 @@ fn a_request_to_terminate_and_a_closed_terminal_save_as_ctrl_c_does() {
         assert!(output.status.success(), "{signal}: {}", String::from_utf8_lossy(&output.stderr));
         let state: Value =
             serde_json::from_slice(&runs.0.read(&format!("{run}/last/training.json"))).unwrap();
-        assert_eq!(state["step"].as_u64().unwrap(), runs.losses(&run).last().unwrap().0, "{signal}");
+        let (step, _, val_loss) = *runs.losses(&run).last().unwrap();
+        assert_eq!((state["step"].as_u64().unwrap(), val_loss), (step, None), "{signal}");
     }
 }
 

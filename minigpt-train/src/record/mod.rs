@@ -42,6 +42,12 @@ pub struct StepRecord {
     /// Seconds of training in all.
     #[serde(deserialize_with = "number")]
     pub seconds: f64,
+    /// How many epochs are over, at the end of one, where training counts epochs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
+    /// Mean training loss over the tokens of that epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "measured")]
+    pub epoch_loss: Option<f64>,
     /// Validation loss, where it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "measured")]
     pub val_loss: Option<f64>,
@@ -84,6 +90,9 @@ mod tests {
         let validated = StepRecord { grad_norms, ..validated };
         assert!(written(&validated).ends_with(r#","grad_norms":{"h.0":0.5,"wte":0.25}}"#));
         assert_eq!(serde_json::from_str::<StepRecord>(&written(&validated)).unwrap(), validated);
+        let ended = StepRecord { epoch: Some(3), epoch_loss: Some(2.75), ..validated };
+        assert_eq!(written(&ended), format!("{line},\"epoch\":3,\"epoch_loss\":2.75,\"val_loss\":2.25}}"));
+        assert_eq!(serde_json::from_str::<StepRecord>(&written(&ended)).unwrap(), ended);
     }
 
     #[test]

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 pub mod tag {
     /// Training loss.
     pub const TRAIN_LOSS: &str = "loss/train";
+    /// Mean training loss of an epoch.
+    pub const EPOCH_LOSS: &str = "loss/epoch";
     /// Validation loss.
     pub const VAL_LOSS: &str = "loss/val";
     /// Learning rate.
@@ -69,6 +71,7 @@ impl EventFile {
     pub fn record(&mut self, record: &StepRecord, wall_time: f64) -> Result<()> {
         let scalars = [
             (tag::TRAIN_LOSS, Some(record.loss)),
+            (tag::EPOCH_LOSS, record.epoch_loss),
             (tag::VAL_LOSS, record.val_loss),
             (tag::LR, Some(record.lr)),
             (tag::GRAD_NORM, Some(record.grad_norm)),
@@ -273,7 +276,9 @@ mod tests {
         };
         events.record(&StepRecord::default(), 1.0).unwrap();
         assert_eq!((mentions(&events, tag::TRAIN_LOSS), mentions(&events, tag::VAL_LOSS)), (1, 0));
-        events.record(&StepRecord { val_loss: Some(2.0), ..StepRecord::default() }, 1.0).unwrap();
+        let (epoch_loss, val_loss) = (Some(3.0), Some(2.0));
+        events.record(&StepRecord { epoch_loss, val_loss, ..StepRecord::default() }, 1.0).unwrap();
+        assert_eq!(mentions(&events, tag::EPOCH_LOSS), 1);
         assert_eq!((mentions(&events, tag::TRAIN_LOSS), mentions(&events, tag::VAL_LOSS)), (2, 1));
         assert_eq!(mentions(&events, tag::TOKENS_PER_SECOND), 2);
         let grad_norms = [("h.0".to_owned(), 0.5)].into();

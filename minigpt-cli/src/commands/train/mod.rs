@@ -78,6 +78,7 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     if !args.quiet {
         notes.iter().for_each(|note| output::note(note));
     }
+    let speaks = tokenizer.is_some();
     if bad_lines.total > 0 {
         let skipped = counted(bad_lines.total, "bad line");
         output::note(&format!("{skipped} were skipped: see `minigpt data stats`"));
@@ -85,7 +86,7 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     let mut watch = Watch::new(args.quiet, &config, tokenizer);
     let report = trainer.run(&mut watch, &STOP);
     watch.finish();
-    output::text(&describe(&report?, kind))
+    output::text(&describe(&report?, kind, speaks))
 }
 
 /// The run's folder: the one that was named, or one with the configuration's name.
@@ -126,7 +127,8 @@ fn announce_unused(file: &Path, config: &RunConfig) {
     }
 }
 
-fn describe(report: &Report, kind: CorpusKind) -> String {
+/// How a run went and what to type next; a model that does not `speak` has no tokenizer and is given ids.
+fn describe(report: &Report, kind: CorpusKind, speaks: bool) -> String {
     let mut table = Table::default();
     let why = match report.ended {
         Ended::Finished => "all steps made",
@@ -148,6 +150,7 @@ fn describe(report: &Report, kind: CorpusKind) -> String {
     table.row([
         "try it",
         &match kind {
+            _ if !speaks => format!("minigpt generate --model {model} --ids …"),
             CorpusKind::Qa => format!("minigpt chat --model {model}"),
             CorpusKind::Text => format!("minigpt generate --model {model} --prompt …"),
         },

@@ -58,8 +58,11 @@ impl Watch {
         self.bar.set_position(record.step);
         let (loss, lr) = (record.loss, record.lr);
         self.bar.set_message(format!("loss {loss:.4} ({smoothed:.4}){val} rate {lr:.1e} {speed}{memory}"));
-        if record.val_loss.is_some() || (logged && self.bar.is_hidden()) {
-            let val = record.val_loss.map_or_else(String::new, |val| format!(", validation {val:.4}"));
+        let val = record.val_loss.map_or_else(String::new, |val| format!(", validation {val:.4}"));
+        if let (Some(epoch), Some(mean)) = (record.epoch, record.epoch_loss) {
+            let step = count(record.step);
+            self.say(&format!("epoch {epoch}, step {step}: mean training loss {mean:.4}{val}, {speed}"));
+        } else if record.val_loss.is_some() || (logged && self.bar.is_hidden()) {
             let StepRecord { step, loss, lr, grad_norm, .. } = record;
             self.say(&format!(
                 "step {step}: loss {loss:.4}{val}, rate {lr:.2e}, norm {grad_norm:.2}, {speed}"
