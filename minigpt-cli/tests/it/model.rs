@@ -23,8 +23,10 @@ fn inspect_gives_ids_loss_candidates_logits_and_attention_as_json() {
     assert!((answer["loss"].as_f64().unwrap() - want).abs() < 1e-5);
     assert!((answer["logprob"].as_f64().unwrap() + 2.0 * want).abs() < 1e-5);
     let shown = shown(&["inspect", "--model", &model, "--ids", "1,2,3"]);
-    let sum =
-        format!("log P of the text, given its first token: {:.4}; loss (its mean) {want:.4}", -2.0 * want);
+    let sum = format!(
+        "log P of the text, given its first token: {:.4}; loss (minus its mean) {want:.4}",
+        -2.0 * want
+    );
     assert_contains(&shown, &["log p", &format!("{:.4}", -surprise(&logits[0], 2)), &sum, "perplexity"]);
 
     let top = answer["top"].as_array().unwrap();

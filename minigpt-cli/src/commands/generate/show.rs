@@ -114,12 +114,13 @@ pub fn one_by_one(model: &ModelFolder, groups: &[Group]) -> Result<()> {
 
 /// For each prompt, what each setting made of it: `settings` groups a prompt, in columns.
 pub fn compared(model: &ModelFolder, groups: &[Group], settings: usize) -> Result<()> {
-    for of_prompt in groups.chunks(settings) {
+    for (n, of_prompt) in groups.chunks(settings).enumerate() {
         let prompt = match &model.tokenizer {
             Some(tokenizer) => tokenizer.decode(of_prompt[0].prompt)?,
             None => format!("{:?}", of_prompt[0].prompt),
         };
-        output::written(&(prompt + "\n"))?;
+        let space = if n == 0 { "" } else { "\n" };
+        output::written(&format!("{space}{prompt}\n"))?;
         let texts = of_prompt.iter().map(|group| group.completions.len()).max().unwrap_or(0);
         for i in 0..texts {
             let column = |group: &Group| {

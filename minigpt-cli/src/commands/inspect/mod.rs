@@ -222,7 +222,7 @@ fn positions(answer: &Answer) -> String {
     }
     let sum = match (answer.logprob, answer.loss, answer.perplexity) {
         (Some(logprob), Some(loss), Some(perplexity)) => format!(
-            "  log P of the text, given its first token: {logprob:.4}; loss (its mean) {loss:.4}, perplexity {perplexity:.2}\n"
+            "  log P of the text, given its first token: {logprob:.4}; loss (minus its mean) {loss:.4}, perplexity {perplexity:.2}\n"
         ),
         _ => String::new(),
     };
