@@ -12,6 +12,19 @@ fn configs() -> Vec<PathBuf> {
 }
 
 #[test]
+fn a_ready_configuration_needs_no_data_or_says_how_to_get_it() {
+    for path in configs() {
+        let text = fs::read_to_string(&path).unwrap();
+        let data = text.lines().find_map(|line| line.strip_prefix("path = ")).unwrap().trim_matches('"');
+        let comment: String = text.lines().take_while(|line| line.starts_with('#')).collect();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(comment.contains(&format!("minigpt train --config configs/{name}")), "{name}: {comment}");
+        let built_in = ["builtin", "random"].contains(&data);
+        assert!(built_in || comment.contains("minigpt data "), "{name}: where does {data} come from?");
+    }
+}
+
+#[test]
 fn a_public_set_that_is_missing_is_named_with_the_command_that_fetches_it() {
     let place = Place::new();
     let config = configs().into_iter().find(|path| path.ends_with("shakespeare-cpu.toml")).unwrap();
@@ -37,7 +50,7 @@ const QUESTIONS: [(&str, &str); 6] = [
     ("法国的首都是哪里？", "巴黎。"),
 ];
 
-/// The Chinese question/answer model: lines in, answers out, each row stopping at its own separator.
+/// The Chinese question/answer model: lines in, split in two files, answers out, each row stopping at its own separator.
 #[test]
 fn a_question_answer_model_answers_several_questions_at_once() {
     let place = Place::new();
@@ -45,7 +58,10 @@ fn a_question_answer_model_answers_several_questions_at_once() {
         format!("{}\n", serde_json::json!({ "question": question, "answer": answer }))
     };
     let lines: String = QUESTIONS.iter().cycle().take(60).map(line).collect();
-    let data = place.write("data.jsonl", lines);
+    let lines = place.write("data.jsonl", lines);
+    let data = place.text("qa");
+    let split = answer(&["data", "split", &lines, "--out", &data]);
+    assert_eq!((&split["train_lines"], &split["val_lines"]), (&Value::from(54), &Value::from(6)));
     let config = format!(
         "[model]\npreset = \"qa\"\nn_layer = 2\nn_head = 2\nn_embd = 32\nblock_size = 32\n\
          [data]\npath = {data:?}\nkind = \"qa\"\ntokenizer = \"char\"\nmax_length = 32\n\
@@ -79,4 +95,37 @@ fn a_question_answer_model_answers_several_questions_at_once() {
     assert_eq!(said(&answer(&[&["generate", "--model", &model], &greedy[..]].concat())), want);
     let page = shown(&[&["generate", "--model", &model], &greedy[..]].concat());
     assert_contains(&page, &["--- prompt 4 ---\n你叫什么？<sep>我叫小智，很高兴认识你。\n"]);
+}
+
+/// The textbook's model: random rows, ten epochs of one batch, and greedy tokens from 42 until 0 comes.
+#[test]
+fn the_textbooks_model_learns_random_rows_and_goes_on_from_an_id() {
+    let place = Place::new();
+    let config = configs().into_iter().find(|path| path.ends_with("textbook.toml")).unwrap();
+    let train = ["train", "--config", config.to_str().unwrap(), "--out", "run"];
+    let done = minigpt(&train).within(&place.path("")).run().success();
+    assert_contains(done.stdout(), &["step 10: all steps made", "minigpt generate --model run/last --ids …"]);
+    let log = place.read_text("run/metrics.jsonl");
+    let records: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let losses: Vec<f64> = records.iter().map(|record| record["epoch_loss"].as_f64().unwrap()).collect();
+    // 1,000 rows of 20 ids, of which the first is no target.
+    assert_eq!((losses.len(), &records[9]["tokens"]), (10, &Value::from(190_000)));
+    // At first no better than chance, ln 1000 = 6.9; a step of Adam on all rows makes it better, each time.
+    assert!((6.5..8.0).contains(&losses[0]) && losses.windows(2).all(|pair| pair[1] < pair[0]), "{losses:?}");
+    for (i, record) in records.iter().enumerate() {
+        assert!(record["epoch"] == i + 1 && record["lr"] == 1e-3 && record["loss"] == record["epoch_loss"]);
+    }
+    let settings: Value = place.read_json("run/last/config.json");
+    assert!(
+        ["embd_pdrop", "attn_pdrop", "resid_pdrop"].iter().all(|name| settings[name] == 0.0),
+        "{settings}"
+    );
+    let last = place.text("run/last");
+    let from_42 = ["generate", "--model", &last, "--ids", "42", "--temperature", "0", "--stop-id", "0"];
+    let said = answer(&[&from_42[..], &["--max-new-tokens", "20"]].concat());
+    let text = &said["completions"][0];
+    let ids: Vec<u32> = serde_json::from_value(text["ids"].clone()).unwrap();
+    let stop = ids.iter().position(|&id| id == 0).map_or(20, |at| at + 1);
+    assert_eq!((ids.len(), text["text"].is_null()), (stop, true));
+    assert_eq!(text["finish_reason"], if ids.contains(&0) { "stop" } else { "length" });
 }
