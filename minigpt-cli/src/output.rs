@@ -3,6 +3,8 @@
 
 use anyhow::{Context, Result};
 use minigpt_charts::printable;
+use minigpt_data::Unknown;
+use minigpt_tokenizer::Tokenizer;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 
@@ -46,6 +48,18 @@ pub fn drawn(picture: &str) -> Result<()> {
 /// Tells the person something that is not the answer, on standard error. Nobody listening there is no reason to stop.
 pub fn note(text: &str) {
     note_drawn(&printable(text));
+}
+
+/// Says which characters of a text a vocabulary lacks, and what becomes of them.
+pub fn unknown(what: &str, tokenizer: &Tokenizer, text: &str) {
+    if let Some(unknown) = Unknown::of(tokenizer, &without_names(tokenizer, text)).in_words(tokenizer) {
+        note(&format!("{what}: {unknown}"));
+    }
+}
+
+/// A text without the names of special tokens, which are no characters.
+fn without_names(tokenizer: &Tokenizer, text: &str) -> String {
+    tokenizer.special_names().fold(text.to_owned(), |text, name| text.replace(name, ""))
 }
 
 /// The same for a picture with colours. Whoever drew it has looked after the names in it.

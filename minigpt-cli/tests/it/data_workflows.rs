@@ -66,6 +66,13 @@ fn the_chinese_question_answer_model_from_its_data_to_its_answers() {
     assert!(ids[..length].iter().filter(|&&id| id == 2).count() == 2 && ids[length - 1] == 2);
     assert!(ids[length..].iter().all(|&id| id == 0) && counts.iter().sum::<u64>() as usize == length - 1);
     folder.types("data show train.jsonl --row 1 --tokenizer vocab --loss-on answer");
+    let args =
+        ["tokenizer", "encode", "--tokenizer", "vocab", "--text", "第1个", "--max-length", "5", "--json"];
+    let padded = folder.typed(&args).json();
+    assert_eq!(padded["mask"], json!([1, 1, 1, 0, 0]));
+    let ids = padded["ids"].as_array().unwrap().iter().map(Value::to_string).collect::<Vec<_>>().join(",");
+    let text = folder.typed(&["tokenizer", "decode", "--tokenizer", "vocab", "--ids", &ids]);
+    assert_eq!(text.stdout(), "第1个");
     // Training on exactly these two files.
     folder.0.write(
         "qa.toml",
@@ -202,7 +209,9 @@ fn a_character_that_a_vocabulary_lacks_makes_nothing_impossible() {
     let small = format!("{SMALL} --set train.max_iters=2");
     let run = folder.types(&format!("train --config run.toml --out run {small}"));
     assert_contains(run.stderr(), &["are the vocabulary; of other texts the rest is left out"]);
-    folder.typed(&["generate", "--model", "run/last", "--prompt", "ab😀c é", "--max-new-tokens", "2"]);
+    let odd =
+        folder.typed(&["generate", "--model", "run/last", "--prompt", "ab😀c é", "--max-new-tokens", "2"]);
+    assert_contains(odd.stderr(), &["the prompt: 'é' × 1, '😀' × 1 are left out"]);
     folder.0.write("more.txt", "fed a $5 bead. ".repeat(40));
     folder.0.write("more.toml", "[data]\npath = \"more.txt\"\n");
     let run = folder.types("train --config more.toml --from run/last --out more --set train.max_iters=2");

@@ -227,6 +227,7 @@ impl Chat {
 
     /// Answers a message, piece by piece. An answer that fails takes its question back.
     fn answer(&mut self, message: &str) -> Result<()> {
+        output::unknown("your message", self.model.need_tokenizer()?, message);
         self.talk.say(Role::User, message);
         match self.write_answer() {
             Ok(answer) => {

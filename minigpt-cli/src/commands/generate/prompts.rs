@@ -2,6 +2,7 @@
 
 use super::GenerateArgs;
 use crate::input::{self, MOST_TEXT};
+use crate::output;
 use anyhow::{Context, Result, bail, ensure};
 use minigpt::ModelFolder;
 use serde::Deserialize;
@@ -56,6 +57,7 @@ fn file(path: &Path) -> Result<String> {
 
 fn encode(what: &str, text: &str, model: &ModelFolder) -> Result<Vec<u32>> {
     let ids = model.encode(text).with_context(|| format!("{what} can't be encoded"))?;
+    output::unknown(what, model.need_tokenizer()?, text);
     ensure!(!ids.is_empty(), "{what} is empty: give at least one token to go on with");
     Ok(ids)
 }

@@ -5,6 +5,7 @@ use crate::input::{self, MOST_TO_ENCODE};
 use crate::output;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
+use minigpt_tokenizer::PAD;
 use serde::{Deserialize, Serialize};
 
 #[derive(Args)]
@@ -14,6 +15,9 @@ pub(super) struct DecodeArgs {
     /// The ids, such as 15496,995; standard input otherwise.
     #[arg(long, value_name = "IDS")]
     ids: Option<String>,
+    /// Show padding too (<pad>), which is otherwise left out.
+    #[arg(long)]
+    special: bool,
     /// Print {"text"} as JSON.
     #[arg(long)]
     json: bool,
@@ -35,8 +39,11 @@ pub(super) fn run(args: &DecodeArgs) -> Result<()> {
     };
     let mut decoder = tokenizer.decoder();
     let mut text = String::new();
+    let padding = tokenizer.special_id(PAD).filter(|_| !args.special);
     for id in ids {
-        text.push_str(&decoder.push(id)?);
+        if Some(id) != padding {
+            text.push_str(&decoder.push(id)?);
+        }
     }
     let incomplete = decoder.finish();
     text.push_str(incomplete.as_ref().map_or("", |rest| rest.text()));

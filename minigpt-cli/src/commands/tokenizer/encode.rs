@@ -3,9 +3,9 @@
 use super::{Choice, pieces};
 use crate::input::{self, MOST_TO_ENCODE};
 use crate::output;
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use clap::Args;
-use minigpt_tokenizer::Tokenizer;
+use minigpt_tokenizer::{END_OF_TEXT, PAD, Tokenizer};
 use serde::Serialize;
 use std::io::IsTerminal;
 
@@ -19,6 +19,9 @@ pub(super) struct EncodeArgs {
     /// Special tokens such as <|endoftext|> mean what they say; otherwise they are ordinary text.
     #[arg(long)]
     special: bool,
+    /// Cut the ids, or fill them with <pad>, to this many; --json then has a mask too, 1 for text and 0 for padding.
+    #[arg(long, value_name = "N")]
+    max_length: Option<usize>,
     /// Print {"ids", "tokens", "count"} as JSON.
     #[arg(long)]
     json: bool,
@@ -29,6 +32,8 @@ struct Answer {
     ids: Vec<u32>,
     tokens: Vec<String>,
     count: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mask: Option<Vec<u8>>,
 }
 
 pub(super) fn run(args: &EncodeArgs) -> Result<()> {
@@ -37,15 +42,34 @@ pub(super) fn run(args: &EncodeArgs) -> Result<()> {
         Some(text) => text.clone(),
         None => input::text("text", MOST_TO_ENCODE)?,
     };
-    let ids = if args.special { tokenizer.encode_with_special(&text)? } else { tokenizer.encode(&text)? };
+    let mut ids =
+        if args.special { tokenizer.encode_with_special(&text)? } else { tokenizer.encode(&text)? };
+    let mask = match args.max_length {
+        Some(length) => Some(fit(&mut ids, length, &tokenizer)?),
+        None => None,
+    };
     if args.json {
         let tokens = ids.iter().filter_map(|&id| tokenizer.token(id)).collect();
-        return output::json(&Answer { count: ids.len(), tokens, ids });
+        return output::json(&Answer { count: ids.len(), tokens, ids, mask });
     }
     let numbers: Vec<String> = ids.iter().map(u32::to_string).collect();
     output::text(&format!("{}\n", numbers.join(" ")))?;
     show(&tokenizer, &ids, text.len());
     Ok(())
+}
+
+/// Cuts or pads ids to a length, and says which of them are text.
+fn fit(ids: &mut Vec<u32>, length: usize, tokenizer: &Tokenizer) -> Result<Vec<u8>> {
+    /// Longer than any context.
+    const LONGEST: usize = 1 << 24;
+    ensure!(length <= LONGEST, "--max-length is {length}; it may be at most {LONGEST}");
+    ids.truncate(length);
+    let text = ids.len();
+    if text < length {
+        let pad = tokenizer.special_id(PAD).or_else(|| tokenizer.special_id(END_OF_TEXT));
+        ids.resize(length, pad.context("this tokenizer has no <pad> to fill with")?);
+    }
+    Ok((0..length).map(|i| u8::from(i < text)).collect())
 }
 
 /// What a person wants to see of the ids, on standard error, so that what is piped on is ids only.
