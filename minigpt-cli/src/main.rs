@@ -140,6 +140,9 @@ fn hint(error: &anyhow::Error) -> Option<String> {
             Some("choose another place, or pass --force to replace it")
         }
         (_, Some(minigpt::Error::NoTokenizer(_))) => Some("give token ids with --ids"),
+        _ if matches!(data_error(cause), Some(minigpt_data::Error::NoValidLine { bad: 1.., .. })) => Some(
+            "other names of columns are told with --columns question=NAME,answer=NAME, or with data.columns in a configuration",
+        ),
         _ if is_offline(cause) => {
             Some("a mirror is named with HF_ENDPOINT=URL, or with --endpoint URL of `minigpt data download`")
         }

@@ -262,6 +262,8 @@ fn lines(file: &RecordFile, val: Option<&RecordFile>, options: &CorpusOptions) -
             bad.append(val_bad);
             (set, Some(val))
         }
+        // Nothing to keep apart: the order of the file is as good as any.
+        None if options.val_fraction == 0.0 => (set, None),
         None => {
             let records = set.records();
             let (order, cut) = split_order(records, 1.0 - options.val_fraction, options.seed)?;

@@ -55,6 +55,9 @@ fn the_chinese_question_answer_model_from_its_data_to_its_answers() {
     assert!(folder.0.read_text("lengths.svg").contains("<svg"));
     // One as the model gets it: padded, masked, shifted by one.
     let row = folder.types("data show train.jsonl --row 1 --tokenizer vocab --max-length 24 --json").json();
+    let first = folder.0.read_text("train.jsonl").lines().next().unwrap().to_owned();
+    let first: Value = serde_json::from_str(&first).unwrap();
+    assert!(row["input_text"].as_str().unwrap().starts_with(first["question"].as_str().unwrap()));
     let list = |name: &str| -> Vec<u64> {
         row[name].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect()
     };
@@ -158,6 +161,8 @@ fn data_is_read_in_every_form_that_people_have_it_in() {
     assert_eq!(rows[2]["messages"][1]["content"], "六");
     // With columns of other names.
     folder.0.write("odd.csv", "Frage,Antwort\n一加一？,二\n");
+    let lost = minigpt(&["data", "stats", "odd.csv"]).within(&folder.0.path("")).run().code(1);
+    assert_contains(lost.stderr(), &["has \"Frage\", \"Antwort\"", "--columns question=NAME"]);
     let rows =
         folder.typed(&["data", "show", "odd.csv", "--columns", "question=Frage,answer=Antwort", "--json"]);
     assert_eq!(rows.json()[0]["messages"][1]["content"], "二");
