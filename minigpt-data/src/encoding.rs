@@ -29,6 +29,10 @@ impl TextEncoding {
     /// The encoding of a text that begins with these bytes. Damaged UTF-8 counts as UTF-8, so that its error names the
     /// byte; so do bytes that may be anything.
     pub fn of(sample: &[u8]) -> Self {
+        // Parquet is no text at all.
+        if sample.starts_with(b"PAR1") {
+            return Self(UTF_8);
+        }
         if let Some((encoding, _)) = Encoding::for_bom(sample) {
             return Self(encoding);
         }

@@ -13,6 +13,9 @@ use std::path::Path;
 /// Bytes that a pipe may give: they are kept on the disk until the end.
 const MOST_THROUGH_A_PIPE: u64 = 16 << 30;
 
+/// Bytes of the beginning that are kept, to tell what kind of file it is.
+const KEPT: usize = 1 << 16;
+
 /// An open input that can be rewound.
 #[derive(Debug)]
 pub struct InputFile {
@@ -67,8 +70,10 @@ impl InputFile {
     }
 
     /// The same as UTF-8.
-    fn decoded(self, encoding: Option<TextEncoding>) -> Result<Self> {
+    fn decoded(mut self, encoding: Option<TextEncoding>) -> Result<Self> {
         let encoding = encoding.unwrap_or_else(|| TextEncoding::of(&self.sample));
+        self.sample.truncate(KEPT);
+        self.sample.shrink_to_fit();
         if encoding.is_utf8() {
             return Ok(self);
         }

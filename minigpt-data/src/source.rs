@@ -111,39 +111,20 @@ impl Source {
 }
 
 fn file(path: &Path, kind: Option<CorpusKind>, options: &ReadOptions) -> Result<Source> {
-    let named = Layout::of_name(path);
-    // Parquet has no encoding to find out.
     let input = InputFile::open_as(path, options.encoding)?;
-    let is_plain = named.is_none() && is_named_text(path);
-    let layout = if is_plain { None } else { Layout::of(named, input.sample()) };
+    let layout = if is_named_text(path) { None } else { Layout::of(Layout::of_name(path), input.sample()) };
+    let Some(layout) = layout.or((kind == Some(CorpusKind::Qa)).then_some(Layout::Jsonl)) else {
+        return Ok(Source::Text(TextSource::of_file(input, None)?));
+    };
     let name = input.name().to_owned();
-    match (layout, kind) {
-        (Some(layout), None) => {
-            let records = RecordFile::of(vec![RowFile { input, layout }], name, options);
-            rows(records, None)
-        }
-        (Some(layout), Some(CorpusKind::Qa)) => {
-            Ok(Source::Records(RecordFile::of(vec![RowFile { input, layout }], name, options)))
-        }
-        (None, Some(CorpusKind::Qa)) => {
-            let file = RowFile { input, layout: Layout::Jsonl };
-            Ok(Source::Records(RecordFile::of(vec![file], name, options)))
-        }
-        (Some(layout), Some(CorpusKind::Text))
-            if options.columns.has("text") || layout == Layout::Parquet =>
-        {
-            rows(RecordFile::of(vec![RowFile { input, layout }], name, options), Some(CorpusKind::Text))
-        }
-        (Some(layout), Some(CorpusKind::Text)) => {
-            let records = RecordFile::of(vec![RowFile { input, layout }], name, options);
-            match records.form()? {
-                Some(RecordForm::Text) => Ok(Source::Text(TextSource::of_rows(records))),
-                // Asked for as text, and read so, word by word.
-                _ => Ok(Source::Text(TextSource::of_file(records.into_input()?, Some(layout))?)),
-            }
-        }
-        (None, _) => Ok(Source::Text(TextSource::of_file(input, None)?)),
+    let records = RecordFile::of(vec![RowFile { input, layout }], name, options);
+    let as_it_is =
+        kind == Some(CorpusKind::Text) && layout != Layout::Parquet && !options.columns.has("text");
+    if as_it_is && records.form()? != Some(RecordForm::Text) {
+        // Asked for as text, and read so, word by word.
+        return Ok(Source::Text(TextSource::of_file(records.into_input()?, Some(layout))?));
     }
+    rows(records, kind)
 }
 
 fn is_named_text(path: &Path) -> bool {
@@ -152,14 +133,13 @@ fn is_named_text(path: &Path) -> bool {
     })
 }
 
-/// Rows are texts or records, as the first good one says.
+/// Rows are what was asked for; otherwise texts or records, as the first good one says.
 fn rows(records: RecordFile, kind: Option<CorpusKind>) -> Result<Source> {
-    match (records.form()?, kind) {
-        (Some(RecordForm::Text), _) | (None, Some(CorpusKind::Text)) => {
-            Ok(Source::Text(TextSource::of_rows(records)))
-        }
-        _ => Ok(Source::Records(records)),
-    }
+    let is_text = match kind {
+        Some(kind) => kind == CorpusKind::Text,
+        None => records.form()? == Some(RecordForm::Text),
+    };
+    Ok(if is_text { Source::Text(TextSource::of_rows(records)) } else { Source::Records(records) })
 }
 
 fn folder(path: &Path, kind: Option<CorpusKind>, options: &ReadOptions) -> Result<Source> {
