@@ -152,7 +152,7 @@ impl Prepared {
         let meta = PreparedMeta::read(folder)?;
         let dtype = meta.as_ref().map_or(IdWidth::U16, |meta| meta.dtype);
         let train = part(folder, TRAIN, dtype, meta.as_ref().map(|meta| meta.train))?;
-        let val = if meta.is_some() || folder.join(VAL).exists() {
+        let val = if meta.is_some() || minigpt_files::is_there(&folder.join(VAL))? {
             part(folder, VAL, dtype, meta.as_ref().map(|meta| meta.val))?
         } else {
             Tokens::from(Vec::new())

@@ -60,7 +60,7 @@ pub struct SplitReport {
     pub val: PathBuf,
 }
 
-/// The order in which `count` examples are dealt out, and how many of them are for training: a shuffle, cut at Python's
+/// The shuffled order of `count` examples, and how many of them from its front are for training: Python's
 /// `int(count * ratio)`.
 ///
 /// # Errors

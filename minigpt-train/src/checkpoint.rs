@@ -119,8 +119,11 @@ pub fn save(run: &RunFolder, name: &str, model: Model, resume: Option<(&State, &
 }
 
 /// Whether there is something to resume.
-pub fn exists(folder: &Path) -> bool {
-    folder.join(STATE).exists()
+///
+/// # Errors
+/// The system does not say: a run that is taken for none would be overwritten.
+pub fn exists(folder: &Path) -> Result<bool> {
+    Ok(minigpt_files::is_there(&folder.join(STATE))?)
 }
 
 /// Reads where the run of a checkpoint stood.

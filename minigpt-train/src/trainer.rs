@@ -151,7 +151,7 @@ impl Trainer {
             workers: 0,
             changes: Vec::new(),
         };
-        if checkpoint::exists(&run.join("last")) {
+        if checkpoint::exists(&run.join("last"))? {
             return Err(Error::Checkpoint(format!(
                 "{}: there is a run in this folder; resume it, or choose another folder",
                 run.path().display()

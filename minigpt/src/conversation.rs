@@ -23,7 +23,7 @@ pub enum Format {
 impl Format {
     /// The format of a model: its chat template if it has one, questions if it knows `<sep>`, otherwise plain.
     pub fn of(model: &ModelFolder) -> Result<Self> {
-        if model.path.exists()
+        if minigpt_files::is_there(&model.path)?
             && let Some(template) = ChatTemplate::of(&OnDisk::open(&model.path)?)?
         {
             // What this program trains on single questions needs no template to be spoken to.

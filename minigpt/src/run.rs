@@ -74,7 +74,7 @@ impl Run {
         // Opened first: that mends what a killed process left.
         let run = RunFolder::open(out)?;
         let (last, settings) = (run.join("last"), run.join(SETTINGS));
-        if !checkpoint::exists(&last) {
+        if !checkpoint::exists(&last)? {
             return Err(Error::NoRun(out.to_owned()));
         }
         let state = checkpoint::state(&last)?;

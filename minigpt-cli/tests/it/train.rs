@@ -412,6 +412,18 @@ fn a_refused_run_changes_nothing_in_the_folder_of_another() {
     assert_eq!(settings(), before);
 }
 
+/// Whether there is a run can't be told where the system does not say; a new one would be begun over it.
+#[cfg(unix)]
+#[test]
+fn a_folder_that_can_not_be_looked_into_is_no_place_for_a_new_run() {
+    let runs = Runs::new();
+    fs::create_dir(runs.path("run")).unwrap();
+    std::os::unix::fs::symlink("last", runs.path("run/last")).unwrap();
+    let error = runs.refused("run", &[]);
+    assert_contains(&error, &["could not read", "run/last/training.json"]);
+    assert!(!runs.path("run/metrics.jsonl").exists());
+}
+
 /// What a kill between the two renames of a checkpoint leaves, where folders can't be exchanged in one step.
 #[test]
 fn a_run_whose_checkpoint_was_being_replaced_is_mended_and_resumed() {

@@ -91,7 +91,7 @@ enum Choice {
 
 /// A new folder is trained in; one with a run in it is asked about at a terminal, and gone on with elsewhere.
 fn choose(out: &Path) -> Result<Choice> {
-    if !checkpoint::exists(&out.join("last")) {
+    if !checkpoint::exists(&out.join("last"))? {
         return Ok(Choice::Train { resume: false });
     }
     let out = out.display();
