@@ -61,27 +61,35 @@ def lengths_as_numpy(scratch):
 
 
 def lines_byte_for_byte(scratch):
-    """Whatever the lines are, both parts together are the file, in its order."""
+    """Both parts together are the good lines of the file, shuffled, each as it was written; bad ones are left out."""
     draw = random.Random(7)
-    lines = [b"%d " % i + draw.randbytes(draw.randrange(40)).replace(b"\n", b"") + b"\n" for i in range(5000)]
-    lines[-1] = lines[-1].rstrip(b"\n") + b"last"
+    signs = "ab 中文é😀\\\"\t"
+
+    def line(i):
+        text = "".join(draw.choice(signs) for _ in range(draw.randrange(1, 40)))
+        record = {"question": f"{i} {text}", "answer": text + "."}
+        space = " " * draw.randrange(3)
+        written = json.dumps(record, ensure_ascii=draw.random() < 0.5, separators=("," + space, ":" + space))
+        return written.encode() + b"\n"
+
+    good = [line(i) for i in range(5000)]
+    bad = [b"%d " % i + draw.randbytes(draw.randrange(1, 40)).replace(b"\n", b"") + b"\n" for i in range(50)]
+    lines = good + bad
+    draw.shuffle(lines)
     path = scratch / "lines.jsonl"
     path.write_bytes(b"".join(lines))
     said = minigpt("split", path, "--ratio", "0.7", "--seed", "3", "--out", scratch / "split")
     assert (said["train_lines"], said["val_lines"]) == (3500, 1500)
     parts = [lines_of((scratch / "split" / f"{name}.jsonl").read_bytes()) for name in ("train", "val")]
-    assert all(part == sorted(part, key=number) for part in parts), "the order changed"
-    assert sorted(parts[0] + parts[1], key=number) == lines, "a line changed"
+    place = {line: at for at, line in enumerate(lines)}
+    assert all(part != sorted(part, key=place.get) for part in parts), "the order stayed"
+    assert sorted(parts[0] + parts[1]) == sorted(good), "a line changed"
 
 
 def lines_of(data):
     """Lines with their ends; only a newline ends one."""
     *whole, rest = data.split(b"\n")
     return [line + b"\n" for line in whole] + ([rest] if rest else [])
-
-
-def number(line):
-    return int(line.split(b" ")[0])
 
 
 if __name__ == "__main__":

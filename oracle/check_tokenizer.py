@@ -98,7 +98,7 @@ def our_ids(text, *options):
 
 
 def our_text(ids, *options):
-    return json.loads(minigpt("decode", "--json", *options, text=json.dumps(ids)))["text"]
+    return json.loads(minigpt("decode", "--json", "--special", *options, text=json.dumps(ids)))["text"]
 
 
 def same(ours, theirs, text):

@@ -18,6 +18,7 @@ import attention_fixtures
 import file_fixtures
 import generate_fixtures
 import gguf_fixtures
+import insight_fixtures
 import model_fixtures
 import muon_fixtures
 import own_fixtures
@@ -27,6 +28,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 MODEL = "minigpt-model/tests/fixtures"
 GENERATE = "minigpt-generate/tests/fixtures"
 TRAIN = "minigpt-train/tests/fixtures"
+INSIGHT = "minigpt-insight/tests/fixtures"
 FILES = "minigpt-formats/tests/files"
 COMMITTED = REPOSITORY / MODEL
 TOLERANCE = 1e-6
@@ -53,6 +55,7 @@ def write_all(root):
     attention_fixtures.write_all(root / MODEL / "attention")
     generate_fixtures.write_all(root / GENERATE, root / MODEL)
     muon_fixtures.write_all(root / TRAIN)
+    insight_fixtures.write_all(root / INSIGHT, root / MODEL, CASES)
     file_fixtures.write_all(root / FILES, root / MODEL)
     gguf_fixtures.write_all(root / FILES / "gguf")
     own_fixtures.write_all(root / FILES / "own")
@@ -68,7 +71,7 @@ def report(committed, remade):
 
 
 def files(root):
-    paths = [path for part in (MODEL, GENERATE, TRAIN, FILES) for path in (root / part).rglob("*")]
+    paths = [path for part in (MODEL, GENERATE, TRAIN, INSIGHT, FILES) for path in (root / part).rglob("*")]
     return {str(path.relative_to(root)) for path in paths if path.is_file()}
 
 

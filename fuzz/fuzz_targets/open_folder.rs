@@ -4,8 +4,7 @@
 #[expect(dead_code, reason = "only the folder is needed here")]
 mod place;
 
-use minigpt::model::Device;
-use minigpt::{Conversation, Format, ModelFolder, data::Role};
+use minigpt::{Conversation, ModelFolder, data::Role};
 use std::fs;
 
 const FILES: [&str; 5] =
@@ -21,10 +20,10 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         rest = end.map_or(&[], |end| &rest[end + MARK.len()..]);
         fs::write(folder.join(name), file).expect("a file to work with");
     }
-    if let Ok(model) = ModelFolder::open(&folder, &Device::Cpu) {
+    if let Ok(model) = ModelFolder::open(&folder) {
         let mut ids = vec![0];
-        if let Ok(format) = Format::of(&model) {
-            let mut talk = Conversation::new(format);
+        if let Ok(format) = model.format() {
+            let mut talk = Conversation::new(format.clone());
             talk.say(Role::User, "Hi");
             ids = talk.prompt(&model, 1).unwrap_or(ids);
         }

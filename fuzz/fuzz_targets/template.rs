@@ -12,7 +12,7 @@ static MODEL: LazyLock<ModelFolder> = LazyLock::new(|| {
     let vocab_size = tokenizer.vocab_size();
     let shape = Config { n_layer: 1, n_head: 1, n_embd: 2, block_size: 64, vocab_size, ..Config::default() };
     let gpt = Gpt::new(shape, 1, &Device::Cpu).expect("a small model");
-    ModelFolder { path: "nowhere".into(), gpt, extra: ExtraKeys::new(), tokenizer: Some(tokenizer) }
+    ModelFolder::new("nowhere", gpt, ExtraKeys::new(), Some(tokenizer))
 });
 
 libfuzzer_sys::fuzz_target!(|source: &str| {

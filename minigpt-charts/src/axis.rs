@@ -1,6 +1,6 @@
 //! The axes of a chart: what they count, how far they reach, and where round numbers are on them.
 
-use crate::number::count;
+use crate::number::{count, metric};
 
 /// What a horizontal axis counts. It is linear: what happens late is what people compare.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,6 +58,40 @@ impl Scale {
     }
 }
 
+impl Scale {
+    /// From `low` to `high` by their logarithm, both above zero, with some room on both sides; ends and ticks are logarithms.
+    pub fn logarithmic(low: f64, high: f64) -> Self {
+        let (low, high) = (low.ln(), high.ln());
+        let room = (0.04 * (high - low)).max(0.02);
+        let (low, high) = (low - room, high + room);
+        let decades = (high - low) / std::f64::consts::LN_10;
+        let factors: &[f64] = match decades {
+            d if d < 1.2 => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],
+            d if d < 3.0 => &[1.0, 2.0, 5.0],
+            _ => &[1.0],
+        };
+        let every = (decades / 8.0).ceil().max(1.0) as i32;
+        let first = (low / std::f64::consts::LN_10).floor() as i32;
+        let powers = (first..=first + decades.ceil() as i32 + 1).filter(|power| power.rem_euclid(every) == 0);
+        let numbers = powers.flat_map(|power| factors.iter().map(move |factor| factor * 10_f64.powi(power)));
+        let ticks = numbers.map(|number| Tick { at: number.ln(), label: short(number) });
+        let ticks = ticks.filter(|tick| (low..=high).contains(&tick.at)).collect();
+        Scale { low, high, ticks, name: "" }
+    }
+}
+
+/// A round number with the fewest characters: `200 k`, `1.5 M`, `1e15`.
+fn short(number: f64) -> String {
+    if !(1.0..1e13).contains(&number) {
+        return format!("{number:.0e}");
+    }
+    if number < 1000.0 {
+        return number.to_string();
+    }
+    let text = metric(number);
+    text.replace(".0 ", " ").trim_end().to_owned()
+}
+
 /// The multiples of `step` units within the ends.
 fn ticks(low: f64, high: f64, step: f64, unit: f64) -> Vec<Tick> {
     let first = (low / unit / step).ceil() as i64;
@@ -113,6 +147,22 @@ mod tests {
         assert_eq!(labels(&Scale::across(STEPS, 60_000.0))[..3], ["0", "10,000", "20,000"]);
         assert_eq!(labels(&Scale::across(STEPS, 3.0)), ["0", "1", "2", "3"]);
         assert_eq!(labels(&Scale::upward(0.01, 5.0))[..2], ["0", "1"], "zero is not far");
+    }
+
+    #[test]
+    fn powers_of_ten_and_what_is_between_them() {
+        assert_eq!(
+            labels(&Scale::logarithmic(1.2e5, 1e6)),
+            ["150 k", "200 k", "300 k", "400 k", "500 k", "700 k", "1 M"]
+        );
+        assert_eq!(
+            labels(&Scale::logarithmic(1e4, 2e6)),
+            ["10 k", "20 k", "50 k", "100 k", "200 k", "500 k", "1 M", "2 M"]
+        );
+        assert_eq!(labels(&Scale::logarithmic(1e12, 1e16)), ["1 T", "1e13", "1e14", "1e15", "1e16"]);
+        assert_eq!(labels(&Scale::logarithmic(1.0, 3.0)), ["1", "1.5", "2", "3"]);
+        assert!(labels(&Scale::logarithmic(1.0, 1e30)).len() < 12);
+        assert!(!labels(&Scale::logarithmic(5.0, 5.0)).is_empty());
     }
 
     #[test]

@@ -37,9 +37,9 @@ impl BarChart {
         bar_svg::draw(self)
     }
 
-    /// One line a bar: its numbers, the bar, the count.
-    pub fn terminal(&self) -> String {
-        bar_terminal::draw(self)
+    /// One line a bar for a terminal of so many columns: its numbers, the bar, the count.
+    pub fn terminal(&self, columns: usize) -> String {
+        bar_terminal::draw(self, columns)
     }
 
     /// The count of the highest bar, at least 1.

@@ -36,7 +36,7 @@ pub fn side_by_side(texts: &[(String, String)], columns: usize) -> String {
 }
 
 /// The lines of a text, made harmless for a terminal and no wider than so many columns.
-fn wrapped(text: &str, columns: usize) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     text.lines().flat_map(|line| wrapped_line(&printable(line), columns)).collect()
 }
 

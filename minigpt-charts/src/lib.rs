@@ -4,7 +4,7 @@
 //! [`Table`]) and gets text back. This crate never knows what the numbers are about (no runs, no data sets, no models),
 //! never writes a file and never prints.
 //!
-//! Begin with `line_chart.rs` and `bar_chart.rs`, which say what a chart is. Each is drawn by two files (`*_svg.rs`,
+//! Begin with `line_chart.rs`, `bar_chart.rs` and `xy_chart.rs`, which say what a chart is. Each is drawn by files of its own (`*_svg.rs`,
 //! `*_terminal.rs`); `svg.rs` is the writer that both SVGs share, `axis.rs` finds round ticks, `points.rs` smooths and
 //! thins, `width.rs` knows how wide a text is on a terminal, `columns.rs` puts texts side by side, `number.rs` how a number is told.
 //!
@@ -12,7 +12,7 @@
 //! use minigpt_charts::{BarChart, count, width};
 //!
 //! let chart = BarChart { step: 10, counts: vec![3, 1200], ..BarChart::default() };
-//! assert!(chart.terminal().starts_with("    0–9 │▏ 3\n"));
+//! assert!(chart.terminal(80).starts_with("    0–9 │▏ 3\n"));
 //! assert!(chart.svg().contains("<title>10–19: 1,200</title>"));
 //! assert_eq!((count(1_115_394).as_str(), width("天空")), ("1,115,394", 4));
 //! ```
@@ -31,6 +31,8 @@ mod printable;
 mod svg;
 mod table;
 mod width;
+mod xy_chart;
+mod xy_svg;
 
 pub use axis::Quantity;
 pub use bar_chart::{BarChart, Mark};
@@ -41,3 +43,4 @@ pub use points::Point;
 pub use printable::printable;
 pub use table::Table;
 pub use width::{cut, width};
+pub use xy_chart::{Callout, Series, XyChart};

@@ -35,6 +35,8 @@ pub struct Curve {
     pub noisy: Vec<Point>,
     /// Fewer points, each of which is drawn.
     pub marked: Vec<Point>,
+    /// Whether high is good: the best is then the highest.
+    pub rises: bool,
 }
 
 impl LineChart {
@@ -43,11 +45,11 @@ impl LineChart {
         line_svg::draw(self)
     }
 
-    /// A picture of text for a terminal, less than 80 columns wide without its legend; nothing without a point. One
+    /// A picture of text for a terminal of so many columns (40 or more), at most 80 wide; nothing without a point. One
     /// curve shows both of its lines. Several show one each: the marked points if all have some, else the noisy ones.
     /// Without colours, the lines of several curves are letters.
-    pub fn terminal(&self, colours: bool) -> String {
-        line_terminal::draw(self, colours)
+    pub fn terminal(&self, columns: usize, colours: bool) -> String {
+        line_terminal::draw(self, columns, colours)
     }
 
     /// The lines of all curves, the smoothed ones with at most `points` points each.
@@ -68,12 +70,13 @@ pub(crate) struct Lines {
     pub smoothed: Vec<Point>,
     /// Every marked point.
     pub marked: Vec<Point>,
+    rises: bool,
 }
 
 impl Lines {
     fn of(curve: &Curve, points: usize) -> Self {
         let noisy = finite(&curve.noisy);
-        Lines { smoothed: smoothed(&noisy, points), noisy, marked: finite(&curve.marked) }
+        Lines { smoothed: smoothed(&noisy, points), noisy, marked: finite(&curve.marked), rises: curve.rises }
     }
 
     /// How far to the right the curve reaches.
@@ -81,9 +84,10 @@ impl Lines {
         self.noisy.iter().chain(&self.marked).map(|point| point.0).fold(0.0, f64::max)
     }
 
-    /// The lowest marked point, the first one of equals.
+    /// The lowest marked point, or the highest where high is good; the first one of equals.
     pub fn best(&self) -> Option<Point> {
-        self.marked.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1))
+        let badness = |point: &Point| if self.rises { -point.1 } else { point.1 };
+        self.marked.iter().copied().min_by(|a, b| badness(a).total_cmp(&badness(b)))
     }
 
     /// What is more than twice as high as the curve began is of no interest: a curve that ran away would leave nothing
@@ -134,13 +138,14 @@ pub(crate) mod tests {
             name: name.to_owned(),
             noisy: (1..=points).map(noisy).collect(),
             marked: (1..=points / 10).map(|i| marked(10 * i)).collect(),
+            rises: false,
         }
     }
 
     /// A curve of one point.
     pub fn single(noisy: f64, marked: Option<f64>) -> Curve {
         let marked = marked.into_iter().map(|height| (1.0, height)).collect();
-        Curve { name: "run".to_owned(), noisy: vec![(1.0, noisy)], marked }
+        Curve { name: "run".to_owned(), noisy: vec![(1.0, noisy)], marked, rises: false }
     }
 
     #[test]
@@ -165,13 +170,13 @@ pub(crate) mod tests {
             marked in any_points(),
             x in prop_oneof![Just(STEPS), Just(TIME)],
         ) {
-            let curve = Curve { name: "run".to_owned(), noisy, marked };
+            let curve = Curve { name: "run".to_owned(), noisy, marked, rises: false };
             for curves in [vec![curve.clone()], vec![curve.clone(), curve]] {
                 let chart = chart(x, &curves);
                 let svg = chart.svg();
                 prop_assert!(svg.len() < 200_000);
                 prop_assert!(!svg.contains("NaN") && !svg.contains("inf"), "{}", svg);
-                chart.terminal(false);
+                chart.terminal(80, false);
             }
         }
     }

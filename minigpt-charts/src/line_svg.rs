@@ -27,7 +27,7 @@ const MARKED_POINTS: usize = 700;
 const NAME: usize = 40;
 
 /// Colours of curves on a light and on a dark page.
-const COLOURS: [(&str, &str); 8] = [
+pub(crate) const COLOURS: [(&str, &str); 8] = [
     ("#2f6db3", "#6ea8e6"),
     ("#d4650b", "#f7a355"),
     ("#2a8a57", "#5fc793"),

@@ -4,18 +4,22 @@ use crate::axis::Scale;
 use crate::line_chart::{Curve, LineChart, Lines};
 use crate::points::{Point, ends};
 use crate::printable::printable;
+use crate::width::width;
 
-/// Characters across and upward; each has 2 × 4 dots.
-const COLUMNS: usize = 66;
+/// Characters across at most and at least, and upward; each has 2 × 4 dots.
+const WIDEST: usize = 66;
+const NARROWEST: usize = 16;
 const ROWS: usize = 15;
+/// Columns of the axis, of the space before it, and of half of the last number under it.
+const FRAME: usize = 6;
 /// The dots of a braille character, by row and column.
 const DOTS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
 /// Escape sequences of colours that can be read on light and dark terminals.
 const COLOURS: [&str; 6] = ["\x1b[34m", "\x1b[33m", "\x1b[32m", "\x1b[35m", "\x1b[31m", "\x1b[36m"];
 const PLAIN: &str = "\x1b[0m";
 
-pub(crate) fn draw(chart: &LineChart, colours: bool) -> String {
-    let all = chart.lines(2 * COLUMNS);
+pub(crate) fn draw(chart: &LineChart, columns: usize, colours: bool) -> String {
+    let all = chart.lines(2 * WIDEST);
     let (what, lines) = match &all[..] {
         [one] => (chart.y.to_owned(), both(chart, one)),
         _ => compared(chart, &all, colours),
@@ -27,11 +31,14 @@ pub(crate) fn draw(chart: &LineChart, colours: bool) -> String {
     let Some((low, high)) = ends(points().map(|point| point.1.min(ceiling))) else { return String::new() };
     let across = chart.across(points().map(|point| point.0).fold(0.0, f64::max));
     let upward = Scale::upward(low, high);
-    let mut canvas = Canvas { cells: vec![Cell::default(); COLUMNS * ROWS] };
-    lines.iter().enumerate().for_each(|(i, line)| canvas.draw(i, line, &across, &upward));
     let margin = 2 + upward.ticks.iter().map(|tick| tick.label.len()).max().unwrap_or(0);
+    let wide = columns.saturating_sub(margin + FRAME).clamp(NARROWEST, WIDEST);
+    let mut canvas = Canvas { columns: wide, cells: vec![Cell::default(); wide * ROWS] };
+    lines.iter().enumerate().for_each(|(i, line)| canvas.draw(i, line, &across, &upward));
     let rows = canvas.rows(&upward, margin, colours);
-    format!("{:margin$} {what}{}\n{rows}{}", "", legend(&lines, colours), foot(&across, margin))
+    let head =
+        head(&what, &lines, columns.saturating_sub(margin + 1), colours).join(&format!("\n{:margin$} ", ""));
+    format!("{:margin$} {head}\n{rows}{}", "", foot(&across, margin, wide))
 }
 
 /// One line of the picture.
@@ -64,13 +71,26 @@ fn compared<'a>(chart: &'a LineChart, all: &'a [Lines], colours: bool) -> (Strin
     (format!("{} {}", if marked { chart.marked } else { chart.noisy }, chart.y), lines.collect())
 }
 
-/// Each line's look and name.
-fn legend(lines: &[Line<'_>], colours: bool) -> String {
-    let entry = |(i, line): (usize, &Line<'_>)| {
+/// What is drawn, and each line's look and name, in as many lines as that takes.
+fn head(what: &str, lines: &[Line<'_>], columns: usize, colours: bool) -> Vec<String> {
+    let (mut head, mut used) = (vec![what.to_owned()], width(what));
+    for (i, line) in lines.iter().enumerate() {
         let look = line.mark.map_or("⠒⠒".to_owned(), String::from);
-        format!("   {} {}", painted(&look, i, colours), printable(line.name))
-    };
-    lines.iter().enumerate().map(entry).collect()
+        let name = printable(line.name);
+        let wide = width(&look) + 1 + width(&name);
+        let entry = format!("{} {name}", painted(&look, i, colours));
+        match head.last_mut() {
+            Some(last) if used + 3 + wide <= columns => {
+                *last += &format!("   {entry}");
+                used += 3 + wide;
+            }
+            _ => {
+                head.push(entry);
+                used = wide;
+            }
+        }
+    }
+    head
 }
 
 fn painted(text: &str, line: usize, colours: bool) -> String {
@@ -97,13 +117,15 @@ impl Cell {
 
 /// Rows of characters, the highest first.
 struct Canvas {
+    columns: usize,
     cells: Vec<Cell>,
 }
 
 impl Canvas {
     fn draw(&mut self, i: usize, line: &Line<'_>, across: &Scale, upward: &Scale) {
+        let columns = self.columns;
         let dot = |&(x, y): &Point| {
-            let right = across.part(x) * (2 * COLUMNS - 1) as f64;
+            let right = across.part(x) * (2 * columns - 1) as f64;
             let down = (1.0 - upward.part(y).clamp(-1.0, 2.0)) * (4 * ROWS - 1) as f64;
             (right, down)
         };
@@ -124,7 +146,7 @@ impl Canvas {
             return;
         }
         let (right, down) = (right.round() as usize, down.round() as usize);
-        let cell = &mut self.cells[down / 4 * COLUMNS + right / 2];
+        let cell = &mut self.cells[down / 4 * self.columns + right / 2];
         cell.dots |= DOTS[down % 4][right % 2];
         cell.line = line;
         cell.mark = mark.or(cell.mark);
@@ -139,7 +161,7 @@ impl Canvas {
             let line = format!("{label:>margin$} {axis}{}", row_of_cells(cells, colours));
             format!("{}\n", line.trim_end())
         };
-        self.cells.chunks(COLUMNS).enumerate().map(row).collect()
+        self.cells.chunks(self.columns).enumerate().map(row).collect()
     }
 }
 
@@ -154,12 +176,12 @@ fn row_of_cells(cells: &[Cell], colours: bool) -> String {
 }
 
 /// The horizontal axis, its numbers, and what they count.
-fn foot(across: &Scale, margin: usize) -> String {
-    let mut axis: Vec<char> = "─".repeat(COLUMNS).chars().collect();
+fn foot(across: &Scale, margin: usize, columns: usize) -> String {
+    let mut axis: Vec<char> = "─".repeat(columns).chars().collect();
     let mut labels = String::new();
     for tick in &across.ticks {
         let column =
-            ((across.part(tick.at) * (2 * COLUMNS - 1) as f64).round() as usize / 2).min(COLUMNS - 1);
+            ((across.part(tick.at) * (2 * columns - 1) as f64).round() as usize / 2).min(columns - 1);
         let start = (column + 1).saturating_sub(tick.label.len().div_ceil(2));
         if start >= labels.len() + usize::from(!labels.is_empty()) {
             labels.push_str(&" ".repeat(start - labels.len()));
@@ -168,8 +190,8 @@ fn foot(across: &Scale, margin: usize) -> String {
         }
     }
     let axis: String = axis.into_iter().collect();
-    let end = (COLUMNS + across.name.len()) / 2;
-    let name = format!("{:>end$}", across.name);
+    let before = columns.saturating_sub(width(across.name)) / 2;
+    let name = format!("{}{}", " ".repeat(before), across.name);
     format!("{:margin$} └{axis}\n{:margin$}  {labels}\n{:margin$}  {name}\n", "", "", "")
 }
 
@@ -177,7 +199,20 @@ fn foot(across: &Scale, margin: usize) -> String {
 mod tests {
     use super::*;
     use crate::line_chart::tests::{STEPS, TIME, chart, falling, single};
-    use crate::width::width;
+
+    /// Columns of an ordinary terminal.
+    const TERMINAL: usize = 80;
+
+    #[test]
+    fn a_narrow_terminal_gets_a_narrow_picture() {
+        let curves = [falling("a first run", 100, 1.0), falling("a second one", 100, 2.0)];
+        for columns in [40, 60] {
+            let picture = chart(STEPS, &curves).terminal(columns, false);
+            let widest = picture.lines().map(width).max().unwrap();
+            assert!((columns - 8..=columns).contains(&widest), "{widest} of {columns}\n{picture}");
+            assert!(picture.contains("a first run") && picture.contains("a second one"), "{picture}");
+        }
+    }
 
     fn no_wider_than_a_terminal(picture: &str) {
         assert!(picture.lines().all(|line| width(line) < 80), "{picture}");
@@ -189,7 +224,7 @@ mod tests {
 
     #[test]
     fn one_curve_is_a_falling_line_with_marks() {
-        let picture = chart(STEPS, &[falling("a", 100, 1.0)]).terminal(false);
+        let picture = chart(STEPS, &[falling("a", 100, 1.0)]).terminal(TERMINAL, false);
         no_wider_than_a_terminal(&picture);
         let rows: Vec<&str> = picture.lines().collect();
         assert_eq!(rows.len(), 1 + ROWS + 3, "{picture}");
@@ -202,18 +237,18 @@ mod tests {
     #[test]
     fn curves_are_told_apart_by_letters_or_colours() {
         let both = chart(STEPS, &[falling("first", 100, 1.0), falling("second", 100, 1.5)]);
-        let plain = both.terminal(false);
+        let plain = both.terminal(TERMINAL, false);
         no_wider_than_a_terminal(&plain);
         assert!(plain.contains("validation loss   a first   b second") && !plain.contains('\x1b'), "{plain}");
-        let painted = both.terminal(true);
+        let painted = both.terminal(TERMINAL, true);
         assert!(painted.contains("\x1b[33m⠒⠒\x1b[0m second"), "{painted}");
         let mixed = chart(STEPS, &[falling("first", 100, 1.0), unmarked("second")]);
-        assert!(mixed.terminal(false).contains("training loss   a first"));
+        assert!(mixed.terminal(TERMINAL, false).contains("training loss   a first"));
     }
 
     #[test]
     fn next_to_nothing_does_not_break_it() {
-        let drawn = |curves: &[Curve]| chart(TIME, curves).terminal(true);
+        let drawn = |curves: &[Curve]| chart(TIME, curves).terminal(TERMINAL, true);
         assert_eq!(drawn(&[]), "");
         assert_eq!(drawn(&[single(f64::NAN, None)]), "");
         assert!(drawn(&[single(2.0, None)]).contains("training"));

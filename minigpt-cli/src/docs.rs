@@ -1,21 +1,38 @@
-//! The READMEs keep their promises: what they tell people to type is understood, and both say the same.
+//! The READMEs and the pages of `docs/` keep their promises: what they tell people to type is understood, and both
+//! READMEs say the same.
 
-use crate::Cli;
-use clap::Parser;
+use crate::arguments;
 
 const READMES: [(&str, &str); 2] =
     [("README.md", include_str!("../../README.md")), ("README.zh.md", include_str!("../../README.zh.md"))];
+
+const PAGES: [(&str, &str); 10] = [
+    ("docs/cluster.md", include_str!("../../docs/cluster.md")),
+    ("docs/cluster.zh.md", include_str!("../../docs/cluster.zh.md")),
+    ("docs/data.md", include_str!("../../docs/data.md")),
+    ("docs/inside.md", include_str!("../../docs/inside.md")),
+    ("docs/inside.zh.md", include_str!("../../docs/inside.zh.md")),
+    ("docs/models.md", include_str!("../../docs/models.md")),
+    ("docs/scaling.md", include_str!("../../docs/scaling.md")),
+    ("docs/scaling.zh.md", include_str!("../../docs/scaling.zh.md")),
+    ("docs/serve.md", include_str!("../../docs/serve.md")),
+    ("docs/training.md", include_str!("../../docs/training.md")),
+];
 
 /// The lines of `sh` blocks that call the program, without what runs it.
 fn commands(readme: &str) -> Vec<Vec<String>> {
     let blocks = readme.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let lines = blocks.flat_map(str::lines).map(|line| line.split(" #").next().unwrap_or(line).trim());
-    lines
-        .filter_map(|line| {
-            line.strip_prefix("cargo run --release -- ").or_else(|| line.strip_prefix("minigpt "))
-        })
-        .map(|arguments| words(arguments.split(['|', '<', '>']).next().unwrap_or_default()))
-        .collect()
+    lines.flat_map(commands_of).collect()
+}
+
+/// The calls of the program in a line, which may be a pipe.
+pub fn commands_of(line: &str) -> Vec<Vec<String>> {
+    let line = line.split(" #").next().unwrap_or(line);
+    let calls = line.split('|').map(str::trim).filter_map(|call| {
+        call.strip_prefix("cargo run --release -- ").or_else(|| call.strip_prefix("minigpt "))
+    });
+    calls.map(|call| words(call.split(['<', '>']).next().unwrap_or_default())).collect()
 }
 
 /// Splits at spaces, but not between quotes.
@@ -38,12 +55,12 @@ fn words(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_command_in_the_readmes_is_understood() {
-    for (name, readme) in READMES {
-        let commands = commands(readme);
-        assert!(commands.len() >= 5, "{name} shows {} commands", commands.len());
+fn every_command_in_the_readmes_and_pages_is_understood() {
+    for (name, page) in READMES.into_iter().chain(PAGES) {
+        let commands = commands(page);
+        assert!(commands.len() >= 3, "{name} shows {} commands", commands.len());
         for command in commands {
-            if let Err(error) = Cli::try_parse_from(&command) {
+            if let Err(error) = arguments::parse(command.iter().map(Into::into)) {
                 assert!(!error.use_stderr(), "{name}: {}: {error}", command.join(" "));
             }
         }

@@ -1,16 +1,23 @@
 //! The command line: parse, run, and turn errors into a message and an exit code.
 
 mod allocator;
+mod arguments;
 mod commands;
+mod config_file;
 mod cpu;
 mod device;
 #[cfg(test)]
 mod docs;
 mod dtype;
+mod examples;
 mod ids;
 mod input;
+mod language;
+mod models;
 mod output;
 mod progress;
+mod sampling;
+mod screen;
 #[cfg(test)]
 mod sources;
 mod stop;
@@ -18,7 +25,9 @@ mod tensors;
 mod threads;
 
 use anyhow::Result;
+use arguments::Understood;
 use clap::{Parser, Subcommand};
+use language::Language;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -28,6 +37,12 @@ use std::process::ExitCode;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// How many threads compute; all cores when absent.
+    #[arg(short, long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// The language of messages and help; that of the locale when absent.
+    #[arg(long, global = true, value_enum)]
+    lang: Option<Language>,
 }
 
 #[derive(Subcommand)]
@@ -38,6 +53,8 @@ enum Command {
     Data(commands::data::DataArgs),
     /// Train a tokenizer, or turn text into ids and back.
     Tokenizer(commands::tokenizer::TokenizerArgs),
+    /// Show ready configurations, and every setting there is.
+    Config(commands::config::ConfigArgs),
     /// Train a model, or go on training it.
     Train(commands::train::TrainArgs),
     /// Say how well a model predicts data: loss, perplexity, questions answered.
@@ -46,6 +63,10 @@ enum Command {
     Generate(commands::generate::GenerateArgs),
     /// Talk with a model.
     Chat(commands::chat::ChatArgs),
+    /// Talk with a model, or have it answer one prompt.
+    Run(commands::run::RunArgs),
+    /// Serve models over HTTP, as OpenAI's and llama.cpp's clients know it.
+    Serve(commands::serve::ServeArgs),
     /// Look inside a model: tokens, probabilities, attention.
     Inspect(commands::inspect::InspectArgs),
     /// Turn a model that another tool wrote into a model folder.
@@ -58,6 +79,8 @@ enum Command {
     Plan(commands::plan::PlanArgs),
     /// Draw the losses of one or several training runs.
     Plot(commands::plot::PlotArgs),
+    /// Find out what more text or a larger model would buy: a scaling law from your own runs.
+    Scaling(commands::scaling::ScalingArgs),
 }
 
 fn main() -> ExitCode {
@@ -72,18 +95,24 @@ fn main() -> ExitCode {
 #[inline(never)]
 fn run() -> ExitCode {
     threads::choose();
-    let cli = Cli::parse();
-    match prepare().and_then(|()| cli.command.run()) {
+    let typed: Vec<_> = std::env::args_os().collect();
+    language::choose(&typed);
+    let Understood { cli, notes } = match arguments::parse(typed) {
+        Ok(understood) => understood,
+        Err(error) => return usage(&error),
+    };
+    notes.iter().for_each(|note| output::note(note));
+    match prepare(cli.threads).and_then(|()| cli.command.run()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
 }
 
 /// What the system may do to any command is made an error in words.
-fn prepare() -> Result<()> {
+fn prepare(threads: Option<u16>) -> Result<()> {
     stop::never_on_large_files()?;
     stop::with_words_on_cut_files()?;
-    threads::start()
+    threads::start(threads.map(usize::from))
 }
 
 impl Command {
@@ -92,16 +121,20 @@ impl Command {
             Self::Demo(args) => commands::demo::run(args),
             Self::Data(args) => commands::data::run(args),
             Self::Tokenizer(args) => commands::tokenizer::run(args),
+            Self::Config(args) => commands::config::run(args),
             Self::Train(args) => commands::train::run(args),
             Self::Eval(args) => commands::eval::run(args),
             Self::Generate(args) => commands::generate::run(args),
             Self::Chat(args) => commands::chat::run(args),
+            Self::Run(args) => commands::run::run(args),
+            Self::Serve(args) => commands::serve::run(args),
             Self::Inspect(args) => commands::inspect::run(args),
             Self::Import(args) => commands::import::run(args),
             Self::Export(args) => commands::export::run(args),
             Self::Bench(args) => commands::bench::run(args),
             Self::Plan(args) => commands::plan::run(args),
             Self::Plot(args) => commands::plot::run(args),
+            Self::Scaling(args) => commands::scaling::run(args),
         }
     }
 }
@@ -114,11 +147,27 @@ fn refuse(feature: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Prints help, or what is wrong with what was typed, as clap has laid it out.
+fn usage(error: &clap::Error) -> ExitCode {
+    let printed = match (language::current(), error.use_stderr()) {
+        (Language::En, _) => error.print().map_err(Into::into),
+        (Language::Zh, true) => {
+            output::quote(language::page(&error.render().to_string()).trim_end());
+            Ok(())
+        }
+        (Language::Zh, false) => output::text(&language::page(&error.render().to_string())),
+    };
+    match printed {
+        Ok(()) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
 /// Prints the whole chain of causes on standard error. A reader that went away (`| head`) is not an error; options
 /// that make no sense together are wrong usage.
 fn fail(error: &anyhow::Error) -> ExitCode {
     if let Some(usage) = error.downcast_ref::<clap::Error>() {
-        return if usage.print().is_ok() { ExitCode::from(2) } else { ExitCode::FAILURE };
+        return self::usage(usage);
     }
     let closed = |cause: &(dyn std::error::Error + 'static)| {
         cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
@@ -126,7 +175,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(closed) {
         return ExitCode::SUCCESS;
     }
-    output::note(&format!("error: {error:#}"));
+    output::quote(&language::error(error));
     if let Some(hint) = hint(error) {
         output::note(&hint);
     }
@@ -143,6 +192,7 @@ fn hint(error: &anyhow::Error) -> Option<String> {
         _ if matches!(data_error(cause), Some(minigpt_data::Error::NoValidLine { bad: 1.., .. })) => Some(
             "other names of columns are told with --columns question=NAME,answer=NAME, or with data.columns in a configuration",
         ),
+        _ if has_no_guess(cause) => Some("`minigpt config settings` shows every setting"),
         _ if is_offline(cause) => {
             Some("a mirror is named with HF_ENDPOINT=URL, or with --endpoint URL of `minigpt data download`")
         }
@@ -178,6 +228,18 @@ fn missing_file(cause: &(dyn std::error::Error + 'static)) -> Option<PathBuf> {
 /// Whether a server could not be reached, which another crate may say as its own error.
 fn is_offline(cause: &(dyn std::error::Error + 'static)) -> bool {
     matches!(data_error(cause), Some(minigpt_data::Error::Offline { .. }))
+}
+
+/// Whether a setting does not exist and none has nearly its name.
+fn has_no_guess(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let boxed = || cause.downcast_ref::<Box<minigpt::Error>>().map(Box::as_ref);
+    match cause.downcast_ref().or_else(boxed) {
+        Some(minigpt::Error::Place { cause, .. }) => {
+            matches!(**cause, minigpt::Error::NoSetting { near: None, .. })
+        }
+        Some(minigpt::Error::NoSetting { near, .. }) => near.is_none(),
+        _ => false,
+    }
 }
 
 /// The error of the data inside that of another crate, whose text it is.

@@ -1,12 +1,16 @@
 //! What reaches standard output: one JSON value for programs, plain text for people. Names, texts and messages that came
 //! from a file, a server or a model are made harmless for a terminal here, so that nobody has to think of it elsewhere.
 
+use crate::{language, screen};
 use anyhow::{Context, Result};
 use minigpt_charts::printable;
 use minigpt_data::Unknown;
 use minigpt_tokenizer::Tokenizer;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
+
+/// Columns of the longest bar.
+const LONGEST_BAR: usize = 30;
 
 /// Writes one JSON value and a line end to standard output, and nothing else.
 pub fn json(value: &impl Serialize) -> Result<()> {
@@ -45,15 +49,22 @@ pub fn drawn(picture: &str) -> Result<()> {
     std::io::stdout().lock().write_all(picture.as_bytes()).context("could not write to standard output")
 }
 
-/// Tells the person something that is not the answer, on standard error. Nobody listening there is no reason to stop.
+/// Tells the person something that is not the answer, on standard error, in the chosen language. Nobody listening there
+/// is no reason to stop.
 pub fn note(text: &str) {
+    note_drawn(&printable(&language::translated(text)));
+}
+
+/// The same for what a model or a file says, in its own words.
+pub fn quote(text: &str) {
     note_drawn(&printable(text));
 }
 
 /// Says which characters of a text a vocabulary lacks, and what becomes of them.
 pub fn unknown(what: &str, tokenizer: &Tokenizer, text: &str) {
     if let Some(unknown) = Unknown::of(tokenizer, &without_names(tokenizer, text)).in_words(tokenizer) {
-        note(&format!("{what}: {unknown}"));
+        let (what, unknown) = (language::translated(what), language::translated(&unknown));
+        quote(&language::t!("{what}: {unknown}"));
     }
 }
 
@@ -80,9 +91,13 @@ pub fn visible(token: &str) -> String {
     shown
 }
 
-/// A bar of up to 30 columns, to an eighth of a column.
+/// A bar of up to 30 columns, or of a third of the terminal, to an eighth of a column.
 pub fn bar(probability: f64) -> String {
-    let eighths = (probability.clamp(0.0, 1.0) * 240.0).round() as usize;
+    bar_of(probability, LONGEST_BAR.min(screen::table_columns() / 3))
+}
+
+fn bar_of(probability: f64, columns: usize) -> String {
+    let eighths = (probability.clamp(0.0, 1.0) * 8.0 * columns as f64).round() as usize;
     let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
     format!("{}{rest}", "█".repeat(eighths / 8))
 }
@@ -101,8 +116,8 @@ mod tests {
 
     #[test]
     fn bars_grow_by_eighths() {
-        assert_eq!([0.0, 1.0 / 60.0, 1.0 / 30.0, 0.1].map(bar), ["", "▌", "█", "███"]);
-        assert_eq!(bar(f64::NAN), "");
+        assert_eq!([0.0, 1.0 / 60.0, 1.0 / 30.0, 0.1].map(|p| bar_of(p, 30)), ["", "▌", "█", "███"]);
+        assert_eq!(bar_of(f64::NAN, 30), "");
     }
 
     #[test]

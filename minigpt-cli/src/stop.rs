@@ -3,6 +3,7 @@
 
 #![expect(unsafe_code, reason = "a bus error can only be met in a signal's handler")]
 
+use crate::language::tr;
 use anyhow::{Context, Result};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -39,12 +40,12 @@ pub fn with_words_on_cut_files() -> Result<()> {
         use std::io::Write;
         use std::mem::ManuallyDrop;
         use std::os::fd::FromRawFd;
-        const WHY: &[u8] =
-            b"error: a file was cut short by another program while it was read, or its disk failed\n";
-        let say_and_exit = || {
+        let why =
+            tr("error: a file was cut short by another program while it was read, or its disk failed\n");
+        let say_and_exit = move || {
             // SAFETY: standard error is open, and stays so: it is never dropped.
             let mut stderr = ManuallyDrop::new(unsafe { File::from_raw_fd(2) });
-            let _ = stderr.write_all(WHY);
+            let _ = stderr.write_all(why.as_bytes());
             signal_hook::low_level::exit(1);
         };
         // SAFETY: writing to a descriptor and leaving at once are allowed in a handler.

@@ -1,5 +1,7 @@
 //! The tree of a model's tensors: names, shapes and sizes, with a total for each layer.
 
+use crate::language::tr;
+use crate::screen;
 use minigpt_charts::{Table, count};
 use minigpt_model::Config;
 use minigpt_model::parameters::{Count, layer_of, specs};
@@ -57,9 +59,9 @@ impl TensorTree {
             }
         }
         if self.tied {
-            table.row(["lm_head", "the token embedding, wte", ""]);
+            table.row(["lm_head", tr("the token embedding, wte"), ""]);
         }
-        table.row(["all", "", &count(self.total)]);
-        table.draw()
+        table.row([tr("all"), "", &count(self.total)]);
+        table.draw_within(screen::table_columns())
     }
 }

@@ -2,6 +2,8 @@
 #![expect(unsafe_code, reason = "the environment is the only way to tell candle")]
 
 use anyhow::{Context, Result};
+use minigpt::machine;
+use minigpt_train::Launcher;
 use std::env;
 
 /// Keeps candle from using threads of its own for element-wise work. They wait by spinning, on the same cores as the
@@ -15,9 +17,21 @@ pub fn choose() {
     }
 }
 
-/// Starts the threads that share the work. Left to the first use of them, a system that gives none would end the
-/// program there.
-pub fn start() -> Result<()> {
-    let started = rayon::ThreadPoolBuilder::new().build_global();
-    started.context("the system gives no more threads; RAYON_NUM_THREADS says how many are asked for")
+/// Starts the threads that share the work: as many as asked for, or one for each core. Left to the first use of them, a
+/// system that gives none would end the program there.
+pub fn start(threads: Option<usize>) -> Result<()> {
+    // 0 leaves it to rayon, which asks the environment and then the system.
+    let threads = threads.or_else(of_a_rank).unwrap_or(0);
+    let started = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+    started.context(
+        "the system gives no more threads; --threads or RAYON_NUM_THREADS says how many are asked for",
+    )
+}
+
+/// Several ranks on one machine share its cores, unless their launcher or a person has divided them.
+fn of_a_rank() -> Option<usize> {
+    Launcher::of_this_process()?;
+    let (own, all) = machine::cores_of_this_process()?;
+    (own == all && env::var_os("RAYON_NUM_THREADS").is_none())
+        .then_some((all / Launcher::ranks_here()?).max(1))
 }

@@ -41,6 +41,7 @@ mod download_part;
 mod encoding;
 mod error;
 mod file_hash;
+mod glance;
 mod histogram;
 mod http;
 mod input_file;
@@ -80,6 +81,7 @@ pub use download::{
 pub use encoding::TextEncoding;
 pub use error::{Error, Result};
 pub use file_hash::FileHash;
+pub use glance::Glance;
 pub use histogram::{Bar, Histogram, length_chart};
 pub use http::AccessToken;
 pub use input_file::InputFile;

@@ -3,6 +3,8 @@
 use crate::OnDisk;
 use crate::error::{Error, Result};
 use crate::gguf::{self, Contents};
+use crate::mapped_model::ExtraKeys;
+use minigpt_tokenizer::{PAD, SEP, Tokenizer};
 use serde_json::{Map, Value};
 use std::path::Path;
 
@@ -28,6 +30,29 @@ impl ChatTemplate {
         }
     }
 
+    /// How a vocabulary with `<sep>` is asked a single question, as question/answer data is trained; for models whose files do
+    /// not say it.
+    pub fn of_questions(tokenizer: &Tokenizer) -> Option<Self> {
+        tokenizer.special_id(SEP)?;
+        let named = [("eos_token", SEP), ("pad_token", PAD)].into_iter();
+        let tokens = named.filter(|(_, token)| tokenizer.special_id(token).is_some());
+        Some(Self {
+            source: format!("{{{{ messages[-1]['content'] }}}}{SEP}"),
+            tokens: tokens.map(|(role, token)| (role.to_owned(), token.to_owned())).collect(),
+        })
+    }
+
+    /// The token in a role such as `eos_token`.
+    pub fn token(&self, role: &str) -> Option<&str> {
+        self.tokens.iter().find(|(known, _)| known == role).map(|(_, token)| token.as_str())
+    }
+
+    /// The keys of a `config.json` that say where texts begin and end, such as `eos_token_id`.
+    pub fn config_keys(&self, tokenizer: &Tokenizer) -> ExtraKeys {
+        let id = |role: &str| Some((format!("{role}_id"), tokenizer.special_id(self.token(role)?)?.into()));
+        ["bos_token", "eos_token", "pad_token"].into_iter().filter_map(id).collect()
+    }
+
     fn of_folder(folder: &Path) -> Result<Option<Self>> {
         let config = tokenizer_config(folder)?;
         let inside = config.get("chat_template").and_then(Value::as_str).map(str::to_owned);
@@ -45,7 +70,10 @@ impl ChatTemplate {
         let contents = Contents::read(bytes)?;
         let Some(source) = contents.text("tokenizer.chat_template") else { return Ok(None) };
         let name = |role: &str| {
-            let id = contents.id(&format!("tokenizer.ggml.{role}_token_id"))?;
+            let id = match role {
+                "eos" => contents.end()?,
+                role => contents.id(&format!("tokenizer.ggml.{role}_token_id"))?,
+            };
             let Some(gguf::Value::Strs(tokens)) = contents.value("tokenizer.ggml.tokens") else {
                 return None;
             };

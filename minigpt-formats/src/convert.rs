@@ -6,13 +6,14 @@ use crate::chat_template::ChatTemplate;
 use crate::check::check_written;
 use crate::error::{Error, Result};
 use crate::hugging_face::{self, SaveOptions};
-use crate::mapped_model::MappedModel;
+use crate::mapped_model::{ExtraKeys, MappedModel};
 use crate::on_disk::{FileFormat, OnDisk};
 use crate::{gguf, nanogpt};
 use minigpt_files::{NewFolder, OutputFolder, is_there, move_file};
 use minigpt_kernels::ElementType;
 use minigpt_model::Activation;
 use minigpt_tokenizer::Tokenizer;
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -91,21 +92,22 @@ impl Job<'_> {
         let options = SaveOptions { element_type: element_type.unwrap_or(ElementType::F32), shard };
         options.check()?;
         let folder = OutputFolder::create(out, replace, hugging_face::FILES)?;
+        let template = self.template()?;
+        let extra = self.extra(template.as_ref());
         let element_types = match element_type {
             None if self.model.is_quantized() => {
-                self.copy_gguf(folder.path())?;
+                self.copy_gguf(&extra, folder.path())?;
                 self.model.element_types()
             }
             _ => {
-                let (model, extra) = (self.model.view(), self.model.extra());
-                hugging_face::save_as(model, extra, folder.path(), options, progress)?;
+                hugging_face::save_as(self.model.view(), &extra, folder.path(), options, progress)?;
                 vec![options.element_type.to_string()]
             }
         };
         if let Some(tokenizer) = self.tokenizer {
             tokenizer.save(folder.path())?;
         }
-        if let Some(template) = ChatTemplate::of(self.files)? {
+        if let Some(template) = template {
             template.save(folder.path())?;
         }
         let exact = options.element_type == ElementType::F32;
@@ -114,13 +116,31 @@ impl Job<'_> {
         Ok(Converted { element_types, largest_difference, notes: Vec::new() })
     }
 
+    /// How the model is spoken to: as its files say, or as its vocabulary does.
+    fn template(&self) -> Result<Option<ChatTemplate>> {
+        Ok(ChatTemplate::of(self.files)?.or_else(|| ChatTemplate::of_questions(self.tokenizer?)))
+    }
+
+    /// The further keys of the model's `config.json`; where it does not say which token ends a text, its template does.
+    fn extra(&self, template: Option<&ChatTemplate>) -> ExtraKeys {
+        let mut extra = self.model.extra().clone();
+        if let (Some(template), Some(tokenizer)) = (template, self.tokenizer) {
+            for (key, id) in template.config_keys(tokenizer) {
+                if extra.get(&key).is_none_or(Value::is_null) {
+                    extra.insert(key, id);
+                }
+            }
+        }
+        extra
+    }
+
     /// A folder whose weights are the quantised file as it is.
-    fn copy_gguf(&self, folder: &Path) -> Result<()> {
+    fn copy_gguf(&self, extra: &ExtraKeys, folder: &Path) -> Result<()> {
         let path = &self.files.path;
         let from =
             if self.files.format() == FileFormat::Gguf { path.clone() } else { path.join("model.gguf") };
         fs::copy(&from, folder.join("model.gguf")).map_err(|e| Error::io(&from, e))?;
-        hugging_face::save_config(self.model.config(), self.model.extra(), folder, ElementType::F32)
+        hugging_face::save_config(self.model.config(), extra, folder, ElementType::F32)
     }
 
     fn to_nanogpt(&self, progress: Progress) -> Result<Converted> {
@@ -165,8 +185,11 @@ impl Job<'_> {
         }
         let missing = || Error::bad(&self.files.path, "holds no tokenizer (tokenizer.json)");
         let tokenizer = self.tokenizer.ok_or_else(missing)?;
-        let mut metadata = gguf::tokenizer_metadata(tokenizer, config.vocab_size)?;
-        if let Some(template) = ChatTemplate::of(self.files)? {
+        let template = self.template()?;
+        let turn_end = template.as_ref().and_then(|template| template.token("eos_token"));
+        let turn_end = turn_end.and_then(|token| tokenizer.special_id(token));
+        let mut metadata = gguf::tokenizer_metadata(tokenizer, config.vocab_size, turn_end)?;
+        if let Some(template) = template {
             metadata.push(("tokenizer.chat_template".to_owned(), gguf::Meta::Str(template.source)));
         }
         let mut staged = Staged::new(self.conversion)?;

@@ -6,7 +6,7 @@
 //! It never executes what a file says (a pickle is read as data), never reaches the network, and never prints.
 //!
 //! Begin with [`load`] and [`hugging_face::save`]; then [`OnDisk`] (a model of any format, found and mapped, not yet in
-//! memory), [`MappedModel`] (its tensors) and [`convert()`] (from any format to another, checked). [`hugging_face`],
+//! memory), [`MappedModel`] (its tensors) and [`convert()`] (from any format to another, [checked](check)). [`hugging_face`],
 //! [`torch`], [`nanogpt`] and [`gguf`] know one format each, `state_dict` the tensors of two decoders that people write
 //! themselves, [`tensor_view`] what a tensor in a file is.
 //!
@@ -25,7 +25,7 @@
 //! ```
 
 mod chat_template;
-mod check;
+pub mod check;
 mod convert;
 mod error;
 pub mod gguf;
@@ -39,7 +39,6 @@ pub mod tensor_view;
 pub mod torch;
 
 pub use chat_template::ChatTemplate;
-pub use check::{LogitsComparison, check_written, compare_logits};
 pub use convert::{Conversion, Converted, Target, convert};
 pub use error::{Error, Result};
 pub use mapped_model::{ExtraKeys, Loaded, MappedModel};

@@ -10,8 +10,8 @@ use minigpt_model::Gpt;
 use minigpt_tokenizer::Tokenizer;
 use serde::Serialize;
 
-/// Texts that are written at once: each has keys and values of its own, so many prompts go in groups.
-const ROWS_AT_ONCE: usize = 32;
+/// Texts that are written at once: each has keys and values of its own, so others wait until there is room.
+const TEXTS_AT_ONCE: usize = 32;
 
 /// Why a text ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -52,7 +52,7 @@ impl Completion {
 }
 
 /// Continues prompts to their end, by beam search or token by token as the settings say: `num_return_sequences` texts
-/// of the first prompt, then those of the second, and so on. Any number of prompts: a group of them is in memory at once.
+/// of the first prompt, then those of the second, and so on. Any number of prompts: a few of them are in memory at once.
 pub fn generate(
     gpt: &Gpt,
     prompts: &[Vec<u32>],
@@ -83,26 +83,15 @@ fn complete(
     config.validate_for(gpt.config().vocab_size)?;
     // All of them before the first is computed.
     let prompts = prompt::check(prompts, config, gpt.config())?;
-    let group = (ROWS_AT_ONCE / config.num_return_sequences).max(1);
-    let mut completions = Vec::new();
-    for (i, prompts) in prompts.chunks(group).enumerate() {
-        let first = i * group;
-        let written = match config.num_beams {
-            1 => {
-                let row = first * config.num_return_sequences;
-                let mut generator = Generator::numbered_from(row, gpt, prompts, config, tokenizer)?;
-                if let Some(k) = alternatives {
-                    generator = generator.with_alternatives(k);
-                }
-                generator.try_for_each(|step| step.map(|_| ()))?;
-                generator.into_completions()
-            }
-            _ => search(gpt, prompts, config, tokenizer)?,
-        };
-        let numbered = |written: Completion| Completion { prompt: first + written.prompt, ..written };
-        completions.extend(written.into_iter().map(numbered));
+    if config.num_beams > 1 {
+        return search(gpt, &prompts, config, tokenizer);
     }
-    Ok(completions)
+    let mut generator = Generator::at_once(TEXTS_AT_ONCE, gpt, &prompts, config, tokenizer)?;
+    if let Some(k) = alternatives {
+        generator = generator.with_alternatives(k);
+    }
+    generator.try_for_each(|step| step.map(|_| ()))?;
+    Ok(generator.into_completions())
 }
 
 fn search(
@@ -112,8 +101,8 @@ fn search(
     tokenizer: Option<&Tokenizer>,
 ) -> Result<Vec<Completion>> {
     let mut completions = Vec::new();
-    for (prompt, search) in BeamSearch::all(gpt, prompts, config, tokenizer)?.into_iter().enumerate() {
-        let found = search.run()?;
+    for (prompt, ids) in prompts.iter().enumerate() {
+        let found = BeamSearch::new(gpt, ids, config, tokenizer)?.run()?;
         completions.extend(found.into_iter().map(|completion| Completion { prompt, ..completion }));
     }
     Ok(completions)

@@ -44,11 +44,39 @@ pub enum Error {
     /// The forward pass failed.
     #[error(transparent)]
     Model(#[from] minigpt_model::Error),
+    /// The forward pass of several texts failed.
+    #[error("the model could not be run: {message}")]
+    Pass {
+        /// What went wrong.
+        message: String,
+    },
+    /// The engine did not take a request.
+    #[error("{message}")]
+    Refused {
+        /// Why.
+        message: String,
+    },
+    /// A mistake in this program.
+    #[error("a mistake in the program ended this text: {message}")]
+    Panicked {
+        /// What it said.
+        message: String,
+    },
+    /// The engine was stopped before the text was whole.
+    #[error("the engine was stopped before the text was whole")]
+    Stopped,
 }
 
 impl Error {
     pub(crate) fn config(field: &str, message: impl Into<String>) -> Self {
         Self::Config { field: field.to_owned(), message: message.into() }
+    }
+
+    /// What a panic said.
+    pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let message = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Self::Panicked { message }
     }
 }
 

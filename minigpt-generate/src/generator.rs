@@ -1,33 +1,28 @@
-//! Writing token by token: an iterator that a caller may leave at any point. The command line, chat, batches and
-//! servers all use this one.
+//! Writing token by token: an iterator that a caller may leave at any point. A thin view of the engine for whoever has all
+//! prompts at hand.
 
 use crate::completion::{Completion, FinishReason};
-use crate::config::{ContextRule, GenerationConfig};
+use crate::config::GenerationConfig;
+use crate::engine::{EngineConfig, EngineEvent, Request, RequestId, Scheduler};
 use crate::error::{Error, Result};
 use crate::explain::Explanation;
-use crate::probabilities::logprob;
-use crate::processors::process;
 use crate::prompt;
-use crate::sampling::{Sampler, argmax};
-use crate::text::TextStream;
-use crate::window::Window;
 use minigpt_model::Gpt;
 use minigpt_tokenizer::Tokenizer;
 
-/// Continues prompts, all of them at once. Each step yields the next token of every text that is not done. Nothing is
-/// computed before the first step.
+/// Continues prompts, all of them at once. Each step yields the next token of every text whose prompt has been read and that
+/// is not done. Nothing is computed before the first step.
 ///
-/// The key/value cache holds what the model has seen. Each prompt is prefilled once, however many texts continue it; a
-/// text that is done leaves the cache. A text does not depend on the others beside it.
+/// A prompt is prefilled once, however many texts continue it; a text that is done makes room. A text does not depend on
+/// the others beside it.
 #[derive(Debug)]
 pub struct Generator<'a> {
-    config: GenerationConfig,
-    window: Window<'a>,
-    rows: Vec<Row<'a>>,
-    /// The rows that are not done, as they stand in the window.
-    live: Vec<usize>,
-    prefilled: bool,
+    scheduler: Scheduler,
+    tokenizer: Option<&'a Tokenizer>,
+    rows: Vec<Row>,
+    requests: Vec<Request>,
     alternatives: Option<usize>,
+    failed: bool,
 }
 
 /// The next token of one text.
@@ -47,19 +42,11 @@ pub struct Token {
     pub explanation: Option<Explanation>,
 }
 
-/// One text.
+/// One text as far as it has come.
 #[derive(Debug)]
-struct Row<'a> {
-    prompt: usize,
-    prompt_length: usize,
-    /// Prompt and all that was written.
-    ids: Vec<u32>,
-    logprobs: Vec<f64>,
-    explanations: Vec<Explanation>,
-    sampler: Sampler,
-    stream: Option<TextStream<'a>>,
-    text: String,
-    finish_reason: Option<FinishReason>,
+struct Row {
+    request: Option<RequestId>,
+    completion: Completion,
 }
 
 impl<'a> Generator<'a> {
@@ -71,12 +58,13 @@ impl<'a> Generator<'a> {
         config: &GenerationConfig,
         tokenizer: Option<&'a Tokenizer>,
     ) -> Result<Self> {
-        Self::numbered_from(0, gpt, prompts, config, tokenizer)
+        let rows = prompts.len().saturating_mul(config.num_return_sequences);
+        Self::at_once(rows, gpt, prompts, config, tokenizer)
     }
 
-    /// The same for prompts that are not the first of all: `first_row` texts are written elsewhere, and draws go on behind theirs.
-    pub(crate) fn numbered_from(
-        first_row: usize,
+    /// The same with no more than `most` texts in memory at once.
+    pub(crate) fn at_once(
+        most: usize,
         gpt: &'a Gpt,
         prompts: &[Vec<u32>],
         config: &GenerationConfig,
@@ -86,16 +74,23 @@ impl<'a> Generator<'a> {
         if config.num_beams > 1 {
             return Err(Error::config("num_beams", "must be 1 to write token by token; beams are a search"));
         }
+        if !config.stop_strings.is_empty() && tokenizer.is_none() {
+            return Err(Error::config("stop_strings", "need a tokenizer, and this model has none"));
+        }
         let prompts = prompt::check(prompts, config, gpt.config())?;
         let longest = prompts.iter().map(Vec::len).max().unwrap_or(0).saturating_add(config.max_new_tokens);
-        let window = Window::new(gpt, prompts.len(), longest, config.context)?;
-        let texts = prompts.iter().enumerate();
-        let texts = texts.flat_map(|text| std::iter::repeat_n(text, config.num_return_sequences));
-        let rows =
-            texts.enumerate().map(|(row, (i, ids))| Row::new(first_row + row, i, ids, config, tokenizer));
-        let rows: Vec<Row> = rows.collect::<Result<_>>()?;
-        let live = (0..rows.len()).collect();
-        Ok(Self { config: config.clone(), window, rows, live, prefilled: false, alternatives: None })
+        let texts = prompts.len().saturating_mul(config.num_return_sequences);
+        let engine = EngineConfig::for_texts(texts.min(most), longest);
+        let scheduler = Scheduler::new(gpt.clone(), tokenizer.is_some(), &engine)?;
+        let number = |prompt: usize| std::iter::repeat_n(prompt, config.num_return_sequences);
+        let numbers: Vec<usize> = (0..prompts.len()).flat_map(number).collect();
+        let request = |(stream, &prompt): (usize, &usize)| Request {
+            stream: stream as u64,
+            ..Request::new(prompts[prompt].clone(), config.clone())
+        };
+        let requests: Vec<Request> = numbers.iter().enumerate().map(request).collect();
+        let rows = numbers.into_iter().map(|prompt| Row::new(prompt, tokenizer.is_some())).collect();
+        Ok(Self { scheduler, tokenizer, rows, requests, alternatives: None, failed: false })
     }
 
     /// Has each token say how it was chosen, with the `k` likeliest alternatives.
@@ -109,135 +104,99 @@ impl<'a> Generator<'a> {
     }
 
     /// All texts as far as they have come.
-    pub fn into_completions(self) -> Vec<Completion> {
-        self.rows.into_iter().map(Row::into_completion).collect()
+    pub fn into_completions(mut self) -> Vec<Completion> {
+        for row in &mut self.rows {
+            if let (Some(id), Some(text)) = (row.request, &mut row.completion.text) {
+                *text += &self.scheduler.held_text(id);
+            }
+        }
+        self.rows.into_iter().map(|row| row.completion).collect()
     }
 
+    /// Hands the texts to the engine, once.
+    fn submit(&mut self) -> Result<()> {
+        for (row, request) in self.rows.iter_mut().zip(self.requests.drain(..)) {
+            let request = Request { explain: self.alternatives, ..request };
+            row.request = Some(self.scheduler.submit(request)?);
+        }
+        Ok(())
+    }
+
+    /// Steps until there are tokens; none when all texts are done.
     fn step(&mut self) -> Result<Vec<Token>> {
-        let logits = self.forward()?;
-        let mut tokens = Vec::with_capacity(self.live.len());
-        for (place, logits) in logits.iter().enumerate() {
-            tokens.push(self.write(place, logits)?);
+        self.submit()?;
+        let mut tokens = Vec::new();
+        while tokens.is_empty() && !self.scheduler.is_idle() {
+            for (id, event) in self.scheduler.step(self.tokenizer) {
+                let row = id.0 as usize;
+                self.rows[row].take(row, event, &mut tokens)?;
+            }
         }
-        self.retire()?;
         Ok(tokens)
-    }
-
-    /// Prefills the prompts at first, then decodes one token a row; returns the logits of every live row.
-    fn forward(&mut self) -> Result<Vec<Vec<f32>>> {
-        if self.prefilled {
-            let texts: Vec<&[u32]> = self.live.iter().map(|&row| &self.rows[row].ids[..]).collect();
-            return self.window.next_logits(&texts);
-        }
-        self.prefilled = true;
-        let prompts = self.rows.iter().step_by(self.config.num_return_sequences);
-        let logits = self.window.next_logits(&prompts.map(|row| &row.ids[..]).collect::<Vec<_>>())?;
-        let copies: Vec<usize> = self.rows.iter().map(|row| row.prompt).collect();
-        self.window.select(&copies)?;
-        Ok(copies.into_iter().map(|prompt| logits[prompt].clone()).collect())
-    }
-
-    /// Chooses the next token of the live row at `place`.
-    fn write(&mut self, place: usize, model: &[f32]) -> Result<Token> {
-        let number = self.live[place];
-        let row = &mut self.rows[number];
-        let mut processed = model.to_vec();
-        process(&mut processed, &row.ids, row.logprobs.len(), &self.config);
-        let id = match self.config.is_greedy() {
-            true => argmax(&processed),
-            false => row.sampler.draw(&processed),
-        };
-        let id = id.ok_or(Error::NoToken { position: row.ids.len() })?;
-        let context_full = self.config.context == ContextRule::Stop && self.window.is_full(place);
-        let logprob = logprob(model, id);
-        let text = row.push(id, logprob, context_full, &self.config);
-        let explanation = self.alternatives.map(|k| Explanation::new(model, &processed, id, k));
-        row.explanations.extend(explanation.clone());
-        Ok(Token { row: number, id, logprob, text, finish_reason: row.finish_reason, explanation })
-    }
-
-    /// Lets go of the rows that are done.
-    fn retire(&mut self) -> Result<()> {
-        let places = 0..self.live.len();
-        let kept: Vec<usize> =
-            places.filter(|&place| self.rows[self.live[place]].finish_reason.is_none()).collect();
-        self.live = kept.iter().map(|&place| self.live[place]).collect();
-        match kept.is_empty() {
-            true => Ok(()),
-            false => self.window.select(&kept),
-        }
     }
 }
 
 impl Iterator for Generator<'_> {
     type Item = Result<Vec<Token>>;
 
-    /// The next token of every text that is not done; after an error there are no more.
+    /// The next token of every text that is being written; after an error there are no more.
     fn next(&mut self) -> Option<Self::Item> {
-        if self.live.is_empty() {
+        if self.failed {
             return None;
         }
-        let step = self.step();
-        if step.is_err() {
-            self.live.clear();
+        match self.step() {
+            Ok(tokens) if tokens.is_empty() => None,
+            Ok(tokens) => Some(Ok(tokens)),
+            Err(error) => {
+                self.failed = true;
+                Some(Err(error))
+            }
         }
-        Some(step)
     }
 }
 
-impl<'a> Row<'a> {
-    fn new(
-        row: usize,
-        prompt: usize,
-        ids: &[u32],
-        config: &GenerationConfig,
-        tokenizer: Option<&'a Tokenizer>,
-    ) -> Result<Self> {
-        Ok(Self {
+impl Row {
+    fn new(prompt: usize, has_text: bool) -> Self {
+        let completion = Completion {
             prompt,
-            prompt_length: ids.len(),
-            ids: ids.to_vec(),
+            ids: Vec::new(),
+            text: has_text.then(String::new),
+            finish_reason: None,
             logprobs: Vec::new(),
             explanations: Vec::new(),
-            sampler: Sampler::new(config.seed, row as u64),
-            stream: TextStream::open(tokenizer, config)?,
-            text: String::new(),
-            finish_reason: None,
-        })
-    }
-
-    /// Takes the next token, notes whether it is the last one, and gives the text that can be shown now.
-    fn push(&mut self, id: u32, logprob: f64, context_full: bool, config: &GenerationConfig) -> String {
-        self.ids.push(id);
-        self.logprobs.push(logprob);
-        let ends = config.eos_token_id.contains(&id);
-        let mut text = String::new();
-        if let (Some(stream), false) = (&mut self.stream, ends) {
-            text = stream.push(id);
-        }
-        let stopped = ends || self.stream.as_ref().is_some_and(TextStream::stopped);
-        if stopped {
-            self.finish_reason = Some(FinishReason::Stop);
-        } else if context_full || self.logprobs.len() >= config.max_new_tokens {
-            self.finish_reason = Some(FinishReason::Length);
-        }
-        if let (Some(stream), Some(_)) = (&mut self.stream, self.finish_reason) {
-            text += &stream.finish();
-        }
-        self.text += &text;
-        text
-    }
-
-    fn into_completion(mut self) -> Completion {
-        let rest = self.stream.as_mut().map(TextStream::finish);
-        Completion {
-            prompt: self.prompt,
-            ids: self.ids.split_off(self.prompt_length),
-            text: rest.map(|rest| self.text + &rest),
-            finish_reason: self.finish_reason,
-            logprobs: self.logprobs,
-            explanations: self.explanations,
             score: None,
+        };
+        Self { request: None, completion }
+    }
+
+    /// Notes what happened to this text, as a token or as the end of the last one.
+    fn take(&mut self, row: usize, event: EngineEvent, tokens: &mut Vec<Token>) -> Result<()> {
+        let Completion { ids, logprobs, text: whole, explanations, .. } = &mut self.completion;
+        let mut shown = |text: &str| {
+            if let Some(whole) = whole {
+                whole.push_str(text);
+            }
+        };
+        match event {
+            EngineEvent::Token { id, logprob, text, explanation, .. } => {
+                ids.push(id);
+                logprobs.push(logprob);
+                shown(&text);
+                explanations.extend(explanation.clone());
+                tokens.push(Token { row, id, logprob, text, finish_reason: None, explanation });
+            }
+            EngineEvent::Done { reason, rest, .. } => {
+                shown(&rest);
+                self.completion.finish_reason = Some(reason);
+                self.request = None;
+                if let Some(token) = tokens.iter_mut().rev().find(|token| token.row == row) {
+                    token.finish_reason = Some(reason);
+                    token.text += &rest;
+                }
+            }
+            EngineEvent::Failed(error) => return Err(error),
+            EngineEvent::Prompt { .. } | EngineEvent::Found(_) => (),
         }
+        Ok(())
     }
 }

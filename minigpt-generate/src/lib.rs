@@ -1,10 +1,11 @@
 //! Decoding: from a model and prompts to texts. Ids go in and come out; a tokenizer adds text.
 //!
-//! This crate never does I/O: no files, no clocks, nothing printed. Begin reading with [`generator`]. In the order data flows: [`config`] (what to do; [`style`] for those who don't think in temperatures) → `prompt`
-//! (checked) → `window` (what the model has in view, cached) → [`processors`] (what changes the logits) →
-//! [`sampling`] (one token) → [`text`] (as it can be shown). [`generator`] puts these together token by token,
-//! [`beam`] as a search, and [`completion`] is what comes out of both. Beside them: `probabilities` and [`explain`],
-//! for looking at a choice, and [`repetition`], for noticing that a text goes round in circles.
+//! This crate never does I/O: no files, nothing printed; only the engine's pace looks at a clock. Begin reading with
+//! [`engine`], which everybody who generates uses. In the order data flows: [`config`] (what to do; [`style`] for those who
+//! don't think in temperatures) → `prompt` (checked) → [`engine`] (requests in, tokens out) → [`processors`] (what changes
+//! the logits) → [`sampling`] (one token) → [`text`] (as it can be shown). [`generator`] and [`beam`] are thin views of
+//! the engine for whoever has all prompts at hand, and [`completion`] is what comes out. Beside them: `probabilities` and
+//! [`explain`], for looking at a choice, and [`repetition`], for noticing that a text goes round in circles.
 //!
 //! Names, meanings, order and results are those of Hugging Face's `generate`.
 //!
@@ -22,6 +23,7 @@
 pub mod beam;
 pub mod completion;
 pub mod config;
+pub mod engine;
 mod error;
 pub mod explain;
 pub mod generator;
@@ -32,11 +34,14 @@ pub mod repetition;
 pub mod sampling;
 pub mod style;
 pub mod text;
-mod window;
 
 pub use beam::BeamSearch;
 pub use completion::{Completion, FinishReason, generate, generate_explained};
 pub use config::{ContextRule, EarlyStopping, GenerationConfig};
+pub use engine::{
+    Engine, EngineConfig, EngineCounters, EngineEvent, EngineStatus, EngineThread, Refused, Request,
+    RequestId, SlotState, SlotStatus, StoppedBy, Ticket, TokenLogprobs, Usage,
+};
 pub use error::{Error, Result};
 pub use explain::{Alternative, Explanation};
 pub use generator::{Generator, Token};

@@ -1,43 +1,61 @@
 //! Text as it is written: whole characters only, and nothing of a stop string.
 
-use crate::config::GenerationConfig;
-use crate::error::{Error, Result};
-use minigpt_tokenizer::{StreamDecoder, Tokenizer};
+use minigpt_tokenizer::{PendingBytes, Tokenizer};
 
 /// Turns tokens into text that can be shown at once. What might become a stop string waits until it is clear.
 #[derive(Debug)]
 pub struct TextStream<'a> {
-    decoder: StreamDecoder<'a>,
+    tokenizer: &'a Tokenizer,
+    state: TextState,
+}
+
+/// The same for whoever keeps the tokenizer elsewhere.
+#[derive(Debug)]
+pub(crate) struct TextState {
+    pending: PendingBytes,
     stop: StopStrings,
 }
 
 impl<'a> TextStream<'a> {
     /// A text that has not begun.
     pub fn new(tokenizer: &'a Tokenizer, stop_strings: &[String]) -> Self {
-        Self { decoder: tokenizer.decoder(), stop: StopStrings::new(stop_strings) }
-    }
-
-    /// A text that has not begun, if there is a tokenizer; stop strings are an error if there is none.
-    pub(crate) fn open(tokenizer: Option<&'a Tokenizer>, config: &GenerationConfig) -> Result<Option<Self>> {
-        if tokenizer.is_none() && !config.stop_strings.is_empty() {
-            return Err(Error::config("stop_strings", "need a tokenizer, and this model has none"));
-        }
-        Ok(tokenizer.map(|tokenizer| Self::new(tokenizer, &config.stop_strings)))
+        Self { tokenizer, state: TextState::new(stop_strings) }
     }
 
     /// Takes a token and gives the text that can be shown now. A token that the tokenizer does not know (a model's
     /// vocabulary may be the larger one) is shown as U+FFFD. After a stop string there is no more text.
     pub fn push(&mut self, id: u32) -> String {
-        let text = self.decoder.push(id).unwrap_or_else(|_| "\u{FFFD}".to_owned());
-        self.stop.push(&text)
+        self.state.push(self.tokenizer, id)
     }
 
     /// Whether a stop string has come.
     pub fn stopped(&self) -> bool {
-        self.stop.stopped
+        self.state.stopped_by().is_some()
     }
 
     /// Gives what waited in vain for the rest of a stop string. A character whose last bytes did not come is left out.
+    pub fn finish(&mut self) -> String {
+        self.state.finish()
+    }
+}
+
+impl TextState {
+    pub fn new(stop_strings: &[String]) -> Self {
+        Self { pending: PendingBytes::default(), stop: StopStrings::new(stop_strings) }
+    }
+
+    /// As [`TextStream::push`].
+    pub fn push(&mut self, tokenizer: &Tokenizer, id: u32) -> String {
+        let text = self.pending.push(tokenizer, id).unwrap_or_else(|| "\u{FFFD}".to_owned());
+        self.stop.push(&text)
+    }
+
+    /// The stop string that has come, if one has.
+    pub fn stopped_by(&self) -> Option<&str> {
+        self.stop.stopped.map(|which| self.stop.strings[which].as_str())
+    }
+
+    /// As [`TextStream::finish`].
     pub fn finish(&mut self) -> String {
         std::mem::take(&mut self.stop.held)
     }
@@ -49,38 +67,41 @@ struct StopStrings {
     strings: Vec<String>,
     /// The end of the text so far, as far as it begins a stop string.
     held: String,
-    stopped: bool,
+    /// Which of the strings has come.
+    stopped: Option<usize>,
 }
 
 impl StopStrings {
     fn new(strings: &[String]) -> Self {
-        Self { strings: strings.to_vec(), held: String::new(), stopped: false }
+        Self { strings: strings.to_vec(), held: String::new(), stopped: None }
     }
 
     fn push(&mut self, text: &str) -> String {
-        if self.stopped {
+        if self.stopped.is_some() {
             return String::new();
         }
         self.held.push_str(text);
         let clear = match self.first_match() {
-            Some(start) => {
-                self.stopped = true;
+            Some((start, which)) => {
+                self.stopped = Some(which);
                 start
             }
             None => self.held.len() - self.begun(),
         };
         let rest = self.held.split_off(clear);
         let clear = std::mem::replace(&mut self.held, rest);
-        if self.stopped {
+        if self.stopped.is_some() {
             self.held.clear();
         }
         clear
     }
 
-    /// Where the stop string starts that is complete first. Of those that end together, the longest.
-    fn first_match(&self) -> Option<usize> {
-        let place = |stop: &String| self.held.find(stop.as_str()).map(|start| (start + stop.len(), start));
-        self.strings.iter().filter_map(place).min().map(|(_, start)| start)
+    /// Where the stop string starts that is complete first, and which one it is. Of those that end together, the longest.
+    fn first_match(&self) -> Option<(usize, usize)> {
+        let place = |(which, stop): (usize, &String)| {
+            self.held.find(stop.as_str()).map(|start| (start + stop.len(), start, which))
+        };
+        self.strings.iter().enumerate().filter_map(place).min().map(|(_, start, which)| (start, which))
     }
 
     /// The length of the longest end of the text that begins a stop string.
@@ -104,7 +125,7 @@ mod tests {
     fn shown(stop: &[&str], pieces: &[&str]) -> (Vec<String>, String, bool) {
         let mut filter = StopStrings::new(&strings(stop));
         let parts = pieces.iter().map(|piece| filter.push(piece)).collect();
-        (parts, filter.held.clone(), filter.stopped)
+        (parts, filter.held.clone(), filter.stopped.is_some())
     }
 
     #[test]

@@ -8,8 +8,9 @@
 //!
 //! # Where to begin reading
 //! - `layer_norm.rs` is a whole operation on one page, then `attention/`, first `mod.rs`, then `one_head.rs`.
-//! - `product.rs` chooses the kernel for every matrix product: `small_batch.rs` and `dot.rs` for a few rows, `tiles.rs` for
-//!   many.
+//! - `product.rs` chooses the kernel for every matrix product: `small_batch.rs` for a few rows, `tiles.rs` for many.
+//! - `panels.rs` is how weights are laid out and multiplied in inference, with a result that does not depend on the number of
+//!   rows; `attention/cached.rs` is the attention that goes with it.
 //! - `tape.rs` records a training pass, so that [`Tape::backward`] can compute the gradients.
 //!
 //! # Shapes
@@ -52,6 +53,9 @@ mod layer_norm;
 mod linear;
 mod mapped_matrix;
 mod matrix;
+mod panel_format;
+mod panel_tile;
+mod panels;
 mod probe;
 mod product;
 mod quantized;
@@ -66,8 +70,8 @@ mod tiles;
 
 pub use activation::{Activation, activation, activation_composed};
 pub use attention::{
-    AttentionMask, attention, attention_composed, attention_mix, attention_scores, self_attention, softmax,
-    split_heads,
+    AttentionMask, KeyValues, TokenRun, attention, attention_composed, attention_mix, attention_scores,
+    self_attention, softmax, split_heads,
 };
 pub use cross_entropy::{IGNORE, cross_entropy, cross_entropy_composed, log_sum_exp};
 pub use dropout::{Dropout, dropout, dropout_composed, place};
@@ -79,7 +83,7 @@ pub use linear::{WeightLayout, linear, linear_composed};
 pub use mapped_matrix::{MappedMatrix, SharedBytes, mapped_linear};
 pub use matrix::Matrix;
 pub use probe::{Lanes, multiply_adds, read_all};
-pub use product::product;
+pub use product::{in_one_order, product};
 pub use quantized::{QuantizedMatrix, quantized_linear, quantized_linear_composed};
 pub use rope::{positions, rope, rope_composed};
 pub use tape::{Tape, add, constant, record, reshape, scale};

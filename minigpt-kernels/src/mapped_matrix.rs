@@ -1,17 +1,24 @@
 //! A matrix of f32 inside a mapped file. The first passes read it there, so that nothing has to be loaded before the first
-//! answer; a matrix that is used more often is copied into memory of its own, where large pages make reading faster.
+//! answer; a matrix that is used more often is copied into memory of its own, as panels, which are read faster.
 #![expect(unsafe_code, reason = "bytes that are read as f32")]
 
 use super::linear::{WeightLayout, forward};
 use super::matrix::Matrix;
-use super::{chunks, with_floats};
+use super::panel_format::PanelLine;
+use super::panels::Panels;
+use super::with_floats;
 use candle_core::{Device, Result, Tensor};
+use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Passes that read a matrix in its file before it is copied.
+/// Passes that read a matrix (in, out) in its file before it is copied. One that is stored (out, in) has to be turned into
+/// panels for its first product anyway, and they are kept.
 const PASSES_IN_FILE: usize = 3;
+
+/// Rows that are worth a task of their own.
+const ROWS_A_TASK: usize = 64;
 
 /// Bytes that stay at their address while they are shared, such as a mapped file's.
 pub trait SharedBytes: Send + Sync {
@@ -35,7 +42,7 @@ pub struct MappedMatrix {
 #[derive(Default)]
 struct Copied {
     uses: AtomicUsize,
-    elements: OnceLock<Vec<f32>>,
+    panels: OnceLock<(WeightLayout, Panels<PanelLine>)>,
 }
 
 impl MappedMatrix {
@@ -48,29 +55,37 @@ impl MappedMatrix {
         (part.len() == size && readable).then(|| Self { file, bytes, shape, copy: Arc::default() })
     }
 
-    /// Its elements, row by row: the copy if there is one, otherwise the file's.
-    fn elements(&self) -> &[f32] {
-        self.copy.elements.get().map_or_else(|| self.in_file(), Vec::as_slice)
-    }
-
-    /// Its elements for one more pass, which is counted.
-    fn elements_for_a_pass(&self) -> &[f32] {
-        if self.copy.uses.fetch_add(1, Ordering::Relaxed) >= PASSES_IN_FILE {
-            self.read_into_memory();
-        }
-        self.elements()
-    }
-
-    /// Copies it now; from here on the file does not matter.
-    pub fn read_into_memory(&self) {
-        let elements = &self.copy.elements;
-        if elements.get().is_none() {
-            elements.get_or_init(|| {
-                let there = self.in_file();
-                chunks::collect(there.len(), |range| there[range].iter().copied())
-            });
+    /// Copies it now, for products in a layout; from here on the file does not matter.
+    pub fn read_into_memory(&self, layout: WeightLayout) {
+        let panels = &self.copy.panels;
+        if panels.get().is_none() {
+            panels.get_or_init(|| (layout, Panels::of(layout.in_out(self.matrix_in_file()))));
             self.file.release(self.bytes.clone());
         }
+    }
+
+    /// The copy for one more product, which is counted; none if it is better to read the file.
+    fn panels_for_a_pass(&self, layout: WeightLayout) -> Option<&Panels<PanelLine>> {
+        let passes = if layout == WeightLayout::InOut { PASSES_IN_FILE } else { 0 };
+        if self.copy.uses.fetch_add(1, Ordering::Relaxed) >= passes {
+            self.read_into_memory(layout);
+        }
+        self.copy.panels.get().filter(|(copied, _)| *copied == layout).map(|(_, panels)| panels)
+    }
+
+    /// One of its rows.
+    fn row(&self, row: usize, out: &mut [f32]) {
+        match self.copy.panels.get() {
+            None => out.copy_from_slice(&self.in_file()[row * out.len()..][..out.len()]),
+            Some((WeightLayout::OutIn, panels)) => panels.column(row, out),
+            Some((WeightLayout::InOut, panels)) => {
+                out.iter_mut().enumerate().for_each(|(column, out)| *out = panels.element(row, column));
+            }
+        }
+    }
+
+    fn matrix_in_file(&self) -> Matrix<'_> {
+        Matrix::new(self.in_file(), self.shape.0, self.shape.1, self.shape.1)
     }
 
     fn in_file(&self) -> &[f32] {
@@ -81,7 +96,8 @@ impl MappedMatrix {
 
     /// A copy as a tensor.
     pub fn plain(&self) -> Result<Tensor> {
-        Tensor::from_slice(self.elements(), self.shape, &Device::Cpu)
+        let all: Vec<u32> = (0..self.shape.0 as u32).collect();
+        self.rows(&all)
     }
 
     /// Some of its rows.
@@ -90,14 +106,12 @@ impl MappedMatrix {
     /// - output: (`rows.len()`, columns)
     pub fn rows(&self, rows: &[u32]) -> Result<Tensor> {
         let (count, width) = self.shape;
-        let elements = self.elements_for_a_pass();
-        let mut all = Vec::with_capacity(rows.len() * width);
-        for &row in rows {
-            if row as usize >= count {
-                candle_core::bail!("row {row} of a matrix that has {count}");
-            }
-            all.extend_from_slice(&elements[row as usize * width..][..width]);
+        if let Some(row) = rows.iter().find(|&&row| row as usize >= count) {
+            candle_core::bail!("row {row} of a matrix that has {count}");
         }
+        let mut all = vec![0f32; rows.len() * width];
+        let chunks = all.par_chunks_mut(width.max(1)).zip(rows).with_min_len(ROWS_A_TASK);
+        chunks.for_each(|(out, &row)| self.row(row as usize, out));
         Tensor::from_vec(all, (rows.len(), width), &Device::Cpu)
     }
 }
@@ -120,14 +134,20 @@ pub fn mapped_linear(
     bias: Option<&Tensor>,
 ) -> Result<Tensor> {
     let (rows, width) = x.dims2()?;
-    let (first, second) = weight.shape;
-    let weight = layout.in_out(Matrix::new(weight.elements_for_a_pass(), first, second, second));
-    let product = |x: &[f32], bias: Option<&[f32]>| forward(Matrix::new(x, rows, width, width), weight, bias);
+    let panels = weight.panels_for_a_pass(layout);
+    let in_file = layout.in_out(weight.matrix_in_file());
+    let product = |x: &[f32], bias: Option<&[f32]>| {
+        let x = Matrix::new(x, rows, width, width);
+        match panels {
+            Some(panels) if x.columns == in_file.rows => Ok(panels.product(x, bias)),
+            _ => forward(x, in_file, bias),
+        }
+    };
     let y = match bias {
         Some(bias) => with_floats([x, bias], |[x, bias]| product(x, Some(bias)))?,
         None => with_floats([x], |[x]| product(x, None))?,
     };
-    Tensor::from_vec(y, (rows, weight.columns), x.device())
+    Tensor::from_vec(y, (rows, in_file.columns), x.device())
 }
 
 #[cfg(test)]
@@ -167,9 +187,12 @@ mod tests {
             for pass in 0..2 * PASSES_IN_FILE {
                 let bias = (pass % 2 == 0).then_some(&bias);
                 let x = x.narrow(0, 0, 1 + 19 * (pass % 2)).unwrap();
-                let want = linear(&x, &weight, layout, bias).unwrap();
-                assert_eq!(rows(&mapped_linear(&x, &mapped, layout, bias).unwrap()), rows(&want));
-                assert_eq!(mapped.copy.elements.get().is_some(), pass >= PASSES_IN_FILE);
+                crate::in_one_order(|| {
+                    let want = linear(&x, &weight, layout, bias).unwrap();
+                    assert_eq!(rows(&mapped_linear(&x, &mapped, layout, bias).unwrap()), rows(&want));
+                });
+                let copied = layout == WeightLayout::OutIn || pass >= PASSES_IN_FILE;
+                assert_eq!(mapped.copy.panels.get().is_some(), copied);
             }
             assert_eq!(rows(&mapped.plain().unwrap()), rows(&weight));
             assert!(mapped_linear(&random(&[2, 11], 1), &mapped, layout, None).is_err());

@@ -2,16 +2,21 @@
 //!
 //! | entry point | threads | kernel |
 //! |---|---|---|
-//! | [`linear_product`]: `x · W + b` in a new buffer | all | [`small_batch`] up to [`SMALL_BATCH`] rows, else tiles |
+//! | [`linear_product`]: `x · W + b` in a new buffer | all | [`small_batch`] up to [`SMALL_BATCH`] rows where the weight's rows are contiguous, else tiles |
 //! | [`new_product`]: `a · b + bias` in a new buffer | all | tiles |
 //! | [`add_product`]: `dst += a · b` | all | tiles |
 //! | [`product`]: `dst = scale · a · b` or `dst += scale · a · b` | one | [`small_batch`] up to 2 rows, else tiles |
 //!
-//! "Tiles" is [`one_thread`] on each thread's part: `tiles::gemm` on a CPU with AVX2, elsewhere the `gemm` crate.
+//! "Tiles" is [`one_thread`] on each thread's part: `tiles::gemm` on a CPU with AVX2, elsewhere the `gemm` crate. A weight that
+//! is kept for inference is laid out as [`panels`], which have their own product.
+//!
+//! [`linear_product`] sums each element in the same order whatever the number of rows, the same as [`panels`] does; on a CPU
+//! without AVX2 only [`in_one_order`].
 #![expect(unsafe_code, reason = "threads write disjoint parts of one buffer through pointers")]
 
 use crate::matrix::Matrix;
-use crate::{simd, small_batch};
+use crate::{panels, simd, small_batch};
+use std::cell::Cell;
 
 /// The size of a tile, the part of a product that AVX2 registers hold. Threads are given whole tiles.
 pub const TILE_ROWS: usize = 6;
@@ -20,6 +25,15 @@ pub const TILE_COLUMNS: usize = 16;
 /// A batch of up to so many rows is small: reading the weight then takes longer than multiplying it, and packing it
 /// first would not pay.
 pub const SMALL_BATCH: usize = 8;
+
+/// Inner steps that are summed at most in one chain before they are added to the rest.
+const DEPTH: usize = 384;
+
+/// How many inner steps of `k` are summed in one chain: blocks of about the same size. This and the order inside of a block
+/// say how an element of a product is summed, so it depends on nothing but `k`; whole units of every format fit.
+pub fn inner_steps(k: usize) -> usize {
+    k.div_ceil(k.div_ceil(DEPTH).max(1)).next_multiple_of(32).max(32)
+}
 
 /// Where a product goes, and what it is added to.
 #[derive(Clone, Copy)]
@@ -56,20 +70,36 @@ impl Output {
 
 /// `x · W + b` in a new buffer, on the threads of the current pool. W is (in, out), `x` has contiguous rows.
 pub fn linear_product(x: Matrix, weight: Matrix, bias: Option<&[f32]>) -> Vec<f32> {
-    let small = (1..=SMALL_BATCH).contains(&x.rows) && x.columns > 0 && weight.columns > 0;
-    if !small {
-        return new_product(x, weight, bias);
-    }
     check(x, weight, bias);
-    let mut y = small_batch::new_product(x, weight);
-    if let Some(bias) = bias {
-        simd::vectorized(|| {
-            for row in y.chunks_mut(bias.len()) {
-                row.iter_mut().zip(bias).for_each(|(y, b)| *y += b);
-            }
-        });
+    if !simd::is_plain() {
+        let small = (1..=SMALL_BATCH).contains(&x.rows) && x.columns > 0 && weight.columns > 0;
+        return match small && weight.column_stride == 1 && weight.row_stride == weight.columns {
+            true => small_batch::new_product(x, weight, bias),
+            false => new_product(x, weight, bias),
+        };
     }
-    y
+    // The `gemm` crate is faster, but chooses an order that depends on the number of rows.
+    match IN_ONE_ORDER.get() {
+        true => panels::plain_product(x, weight, bias),
+        false => new_product(x, weight, bias),
+    }
+}
+
+thread_local! {
+    static IN_ONE_ORDER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a pass on this thread whose products sum each element in the same order whatever the number of rows. On a CPU with
+/// AVX2 they always do.
+pub fn in_one_order<R>(pass: impl FnOnce() -> R) -> R {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            IN_ONE_ORDER.set(self.0);
+        }
+    }
+    let _before = Before(IN_ONE_ORDER.replace(true));
+    pass()
 }
 
 /// `a · b` in a new buffer, with a bias added to each row if there is one, on the threads of the current pool.

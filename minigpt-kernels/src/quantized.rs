@@ -1,11 +1,12 @@
-//! Quantised matrices: blocks of small integers with common scales, in the formats of llama.cpp. They are multiplied a few
-//! rows at a time and never dequantised as a whole; the other factor stays f32, so that the product is that of the
-//! dequantised matrix.
+//! Quantised matrices: blocks of small integers with common scales, in the formats of llama.cpp. Those of 8 bits and plain
+//! numbers of 16 and 32 bits are laid out as panels and multiplied as they are; of the others, sixteen rows are dequantised
+//! at a time. The other factor stays f32, so that the product is that of the dequantised matrix, and an element is summed in
+//! the same order whatever the number of rows.
 #![expect(unsafe_code, reason = "blocks are read from bytes")]
 
-use super::dot::{WeightFormat, dot, dot_rows};
 use super::matrix::Matrix;
-use super::product;
+use super::panel_format::{PanelFormat, Q8Block, Q8Unit};
+use super::panels::{Panels, WeightColumns, by_panel};
 use super::with_floats;
 use candle_core::quantized::{GgmlDType, GgmlType, k_quants};
 use candle_core::{Device, Result, Tensor};
@@ -24,52 +25,56 @@ pub struct QuantizedMatrix {
     transposed: bool,
 }
 
-/// Rows of the matrix that are dequantised at a time for a matrix product: they stay in the L2 cache.
-const PANEL: usize = 64;
-/// A batch of fewer rows is multiplied by dot products: packing for a matrix product would cost more than it saves.
-const LARGE_BATCH: usize = 24;
-/// Elements of the matrix that are worth a task of their own.
-const TASK: usize = 1 << 17;
-
-/// The blocks of a matrix, whatever their format.
+/// The blocks of a matrix (out, in), whatever their format.
 trait Blocks: Send + Sync {
-    /// The elements from `start` on, as many as fit; both are whole blocks.
-    fn dequantize(&self, start: usize, out: &mut [f32]);
+    /// A row in f32.
+    fn row(&self, row: usize, out: &mut [f32]);
 
-    /// The dot product of the elements from `start` on with `x`; `buffer` has room for as many.
-    fn dot(&self, start: usize, x: &[f32], buffer: &mut [f32]) -> f32 {
-        self.dequantize(start, buffer);
-        dot(buffer, x)
-    }
+    /// `x · Wᵀ + b` for a matrix of so many rows.
+    fn product(&self, x: Matrix, rows: usize, bias: Option<&[f32]>) -> Vec<f32>;
 }
 
 impl<T: GgmlType> Blocks for Vec<T> {
-    fn dequantize(&self, start: usize, out: &mut [f32]) {
-        T::to_float(&self[start / T::BLCK_SIZE..][..out.len() / T::BLCK_SIZE], out);
+    fn row(&self, row: usize, out: &mut [f32]) {
+        let blocks = out.len() / T::BLCK_SIZE;
+        T::to_float(&self[row * blocks..][..blocks], out);
+    }
+
+    fn product(&self, x: Matrix, rows: usize, bias: Option<&[f32]>) -> Vec<f32> {
+        by_panel(x, rows, bias, self)
     }
 }
 
-/// Blocks of a format that is multiplied as it is stored.
-struct Direct<W>(Vec<W>);
-
-impl<W: WeightFormat> Blocks for Direct<W> {
-    fn dequantize(&self, start: usize, out: &mut [f32]) {
-        W::dequantize(&self.0[start / W::BLOCK_SIZE..][..out.len() / W::BLOCK_SIZE], out);
-    }
-
-    fn dot(&self, start: usize, x: &[f32], _buffer: &mut [f32]) -> f32 {
-        dot(&self.0[start / W::BLOCK_SIZE..][..x.len() / W::BLOCK_SIZE], x)
+impl<T: GgmlType> WeightColumns for Vec<T> {
+    fn columns<'a>(&'a self, range: Range<usize>, k: usize, buffer: &'a mut Vec<f32>) -> Matrix<'a> {
+        buffer.resize(range.len() * k, 0.0);
+        range.clone().zip(buffer.chunks_mut(k)).for_each(|(row, out)| self.row(row, out));
+        Matrix::new(buffer, range.len(), k, k)
     }
 }
 
-/// The blocks in a file's bytes.
-fn blocks(dtype: GgmlDType, bytes: &[u8]) -> Arc<dyn Blocks> {
+impl<W: PanelFormat> Blocks for Panels<W> {
+    fn row(&self, row: usize, out: &mut [f32]) {
+        self.column(row, out);
+    }
+
+    fn product(&self, x: Matrix, _rows: usize, bias: Option<&[f32]>) -> Vec<f32> {
+        Panels::product(self, x, bias)
+    }
+}
+
+/// The blocks in a file's bytes, which hold so many rows.
+fn blocks(dtype: GgmlDType, bytes: &[u8], rows: usize) -> Arc<dyn Blocks> {
     use GgmlDType::*;
     match dtype {
-        F32 => Arc::new(Direct(copied::<f32>(bytes))),
-        F16 => Arc::new(Direct(copied::<f16>(bytes))),
-        BF16 => Arc::new(Direct(copied::<bf16>(bytes))),
-        Q8_0 => Arc::new(Direct(bytes.as_chunks::<34>().0.to_vec())),
+        F32 => {
+            let elements = copied::<f32>(bytes);
+            let columns = elements.len() / rows;
+            Arc::new(Panels::of(Matrix::new(&elements, rows, columns, columns).t()))
+        }
+        F16 => panels::<[f16; 16]>(&copied::<f16>(bytes), rows),
+        BF16 => panels::<[bf16; 16]>(&copied::<bf16>(bytes), rows),
+        Q8_0 => panels::<Q8Unit>(bytes.as_chunks::<{ size_of::<Q8Block>() }>().0, rows),
         Q4_0 => Arc::new(copied::<k_quants::BlockQ4_0>(bytes)),
         Q4_1 => Arc::new(copied::<k_quants::BlockQ4_1>(bytes)),
         Q5_0 => Arc::new(copied::<k_quants::BlockQ5_0>(bytes)),
@@ -82,6 +87,12 @@ fn blocks(dtype: GgmlDType, bytes: &[u8]) -> Arc<dyn Blocks> {
         Q6K => Arc::new(copied::<k_quants::BlockQ6K>(bytes)),
         Q8K => Arc::new(copied::<k_quants::BlockQ8K>(bytes)),
     }
+}
+
+/// Blocks (out, in) as panels.
+fn panels<W: PanelFormat>(blocks: &[W::Source], rows: usize) -> Arc<dyn Blocks> {
+    let columns = blocks.len() / rows;
+    Arc::new(Panels::<W>::new(columns * W::STEPS, rows, |row, unit| blocks[row * columns + unit]))
 }
 
 /// Copies bytes of any alignment into blocks.
@@ -115,7 +126,7 @@ impl QuantizedMatrix {
                 bytes.len()
             );
         }
-        Ok(Self { blocks: blocks(dtype, bytes), dtype, rows, columns, transposed })
+        Ok(Self { blocks: blocks(dtype, bytes, rows), dtype, rows, columns, transposed })
     }
 
     /// The type of its blocks.
@@ -126,7 +137,7 @@ impl QuantizedMatrix {
     /// The matrix in f32, transposed if it was declared so.
     pub fn plain(&self) -> Result<Tensor> {
         let mut all = vec![0f32; self.rows * self.columns];
-        all.par_chunks_mut(self.columns).enumerate().for_each(|(row, out)| self.dequantize(row, out));
+        all.par_chunks_mut(self.columns).enumerate().for_each(|(row, out)| self.blocks.row(row, out));
         let tensor = Tensor::from_vec(all, (self.rows, self.columns), &Device::Cpu)?;
         if self.transposed { tensor.t()?.contiguous() } else { Ok(tensor) }
     }
@@ -141,68 +152,9 @@ impl QuantizedMatrix {
             if row as usize >= self.rows {
                 candle_core::bail!("row {row} of a matrix that has {}", self.rows);
             }
-            self.dequantize(row as usize, out);
+            self.blocks.row(row as usize, out);
         }
         Tensor::from_vec(all, (rows.len(), self.columns), &Device::Cpu)
-    }
-
-    /// Whole stored rows from `row` on.
-    fn dequantize(&self, row: usize, out: &mut [f32]) {
-        self.blocks.dequantize(row * self.columns, out);
-    }
-
-    /// The dot products of some stored rows, from `first` on, with each of the `m` rows of `x`: (rows, `m`).
-    fn dot_rows(&self, first: usize, x: &[f32], m: usize, y: &mut [f32]) {
-        let mut buffer = vec![0f32; self.columns];
-        for (row, y) in (first..).zip(y.chunks_mut(m)) {
-            if let [y] = y {
-                *y = self.blocks.dot(row * self.columns, x, &mut buffer);
-            } else {
-                self.dequantize(row, &mut buffer);
-                dot_rows(&buffer, x, self.columns, y);
-            }
-        }
-    }
-
-    /// The same by a matrix product, the other way round: (`m`, rows).
-    fn panel_product(&self, rows: Range<usize>, x: &[f32], m: usize) -> Vec<f32> {
-        let mut panel = vec![0f32; rows.len() * self.columns];
-        self.dequantize(rows.start, &mut panel);
-        let mut y = vec![0f32; m * rows.len()];
-        let panel = Matrix::new(&panel, rows.len(), self.columns, self.columns);
-        product(&mut y, false, 1.0, Matrix::new(x, m, self.columns, self.columns), panel.t());
-        y
-    }
-
-    /// `x · Wᵀ` for a small batch, by dot products.
-    fn small_batch(&self, x: &[f32], m: usize) -> Vec<f32> {
-        let mut y_transposed = vec![0f32; m * self.rows]; // (out, m)
-        let rows = (TASK / self.columns).max(1);
-        y_transposed.par_chunks_mut(rows * m).enumerate().for_each(|(task, y)| {
-            self.dot_rows(task * rows, x, m, y);
-        });
-        if m == 1 {
-            return y_transposed;
-        }
-        let mut y = vec![0f32; m * self.rows];
-        y.par_chunks_mut(self.rows).enumerate().for_each(|(row, y)| {
-            y.iter_mut().zip(y_transposed[row..].iter().step_by(m)).for_each(|(y, value)| *y = *value);
-        });
-        y
-    }
-
-    /// `x · Wᵀ` for a large batch, by a matrix product for each panel of W's rows.
-    fn large_batch(&self, x: &[f32], m: usize) -> Vec<f32> {
-        let panels = (0..self.rows.div_ceil(PANEL)).into_par_iter();
-        let panels = panels.map(|i| self.panel_product(i * PANEL..((i + 1) * PANEL).min(self.rows), x, m));
-        let panels: Vec<Vec<f32>> = panels.collect();
-        let mut y = vec![0f32; m * self.rows];
-        y.par_chunks_mut(self.rows).enumerate().for_each(|(row, y)| {
-            for (y, panel) in y.chunks_mut(PANEL).zip(&panels) {
-                y.copy_from_slice(&panel[row * y.len()..][..y.len()]);
-            }
-        });
-        y
     }
 }
 
@@ -221,14 +173,14 @@ pub fn quantized_linear(x: &Tensor, weight: &QuantizedMatrix, bias: Option<&Tens
     if width != weight.columns || m == 0 {
         candle_core::bail!("a layer for rows of {} got {m} rows of {width}", weight.columns);
     }
-    let y = with_floats([x], |[x]| {
-        Ok(if m < LARGE_BATCH { weight.small_batch(x, m) } else { weight.large_batch(x, m) })
-    })?;
-    let y = Tensor::from_vec(y, (m, weight.rows), x.device())?;
-    match bias {
-        Some(bias) => y.broadcast_add(bias),
-        None => Ok(y),
-    }
+    let product = |x: &[f32], bias: Option<&[f32]>| {
+        Ok(weight.blocks.product(Matrix::new(x, m, width, width), weight.rows, bias))
+    };
+    let y = match bias {
+        Some(bias) => with_floats([x, bias], |[x, bias]| product(x, Some(bias)))?,
+        None => with_floats([x], |[x]| product(x, None))?,
+    };
+    Tensor::from_vec(y, (m, weight.rows), x.device())
 }
 
 /// The definition of [`quantized_linear`].

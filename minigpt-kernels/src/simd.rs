@@ -20,6 +20,14 @@ pub fn has_avx2() -> bool {
     !matches!(arch(), pulp::Arch::Scalar) && std::arch::is_x86_feature_detected!("f16c")
 }
 
+/// Whether the dispatch chooses the plain kernels.
+pub fn is_plain() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return !has_avx2();
+    #[cfg(not(target_arch = "x86_64"))]
+    return true;
+}
+
 /// Whether the CPU has AVX2, FMA and F16C, even if `MINIGPT_FORCE_PORTABLE` keeps the dispatch from using them.
 #[cfg(all(test, target_arch = "x86_64"))]
 pub fn cpu_has_avx2() -> bool {

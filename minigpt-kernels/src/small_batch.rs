@@ -3,8 +3,9 @@
 //! first, as a large product does, would cost more than it saves.
 #![expect(unsafe_code, reason = "vector instructions")]
 
-use crate::dot::{dot, dot_rows};
+use crate::dot::dot_rows;
 use crate::matrix::Matrix;
+use crate::product::inner_steps;
 use crate::simd;
 use rayon::prelude::*;
 use std::array::from_fn;
@@ -18,62 +19,56 @@ const GROUP: usize = 4;
 /// and columns: so many of these rows stay in the L1 cache while all rows of `x` are multiplied with them.
 const GROUP_COLUMNS: usize = 128;
 
-/// `x · W` in a new buffer, on all threads. Neither is empty; both lie in memory without gaps, the weight (in, out) as it
-/// is or transposed.
-pub fn new_product(x: Matrix, weight: Matrix) -> Vec<f32> {
+/// `x · W + b` in a new buffer, on all threads, for a CPU with AVX2. Neither factor is empty; both lie in memory without
+/// gaps. An element is summed as `tiles` does it: a chain for each block of inner steps, and the blocks in their order.
+pub fn new_product(x: Matrix, weight: Matrix, bias: Option<&[f32]>) -> Vec<f32> {
     let (m, k, n) = (x.rows, x.columns, weight.columns);
     assert!(m > 0 && k > 0 && n > 0, "an empty product");
     assert_eq!((x.row_stride, x.column_stride), (k, 1), "rows of x without gaps");
-    let (x, elements) = (&x.data[..m * k], &weight.data[..k * n]);
-    match (weight.row_stride, weight.column_stride) {
-        (stride, 1) if stride == n => sum_of_rows(x, m, k, elements, n),
-        (1, stride) if stride == k => dot_products(x, m, k, elements, n),
-        strides => panic!("a weight with gaps: strides {strides:?} for ({k}, {n})"),
+    assert_eq!((weight.row_stride, weight.column_stride), (n, 1), "a weight without gaps");
+    let (x, weight, block) = (&x.data[..m * k], &weight.data[..k * n], inner_steps(k));
+    // A task takes a block of rows of the weight, which lie behind one another, and what they add to all of the result; or
+    // to a part of it, if there are more threads than blocks.
+    let blocks = k.div_ceil(block);
+    let parts = (rayon::current_num_threads().div_ceil(blocks)).min(k * n / TASK / blocks).max(1);
+    let width = n.div_ceil(parts).next_multiple_of(GROUP_COLUMNS);
+    let tasks: Vec<(usize, usize)> =
+        (0..blocks).flat_map(|i| (0..n).step_by(width).map(move |left| (i, left))).collect();
+    let add = |&(i, left): &(usize, usize)| {
+        let columns = width.min(n - left);
+        let mut y = vec![0f32; m * columns];
+        let rows = &weight[i * block * n + left..((i + 1) * block).min(k) * n];
+        add_rows(x, k, i * block, rows, n, columns, &mut y);
+        y
+    };
+    let sums: Vec<Vec<f32>> = match k * n < 2 * TASK {
+        true => tasks.iter().map(add).collect(),
+        false => tasks.par_iter().map(add).collect(),
+    };
+    let mut y = match bias {
+        Some(bias) => bias.repeat(m),
+        None => Vec::new(),
+    };
+    if y.is_empty() && width >= n {
+        let mut sums = sums.into_iter();
+        y = sums.next().unwrap_or_default();
+        sums.for_each(|sum| add_to(&mut y, &sum));
+        return y;
     }
-}
-
-/// `x · W` for a weight (k, n), as a sum of its rows.
-fn sum_of_rows(x: &[f32], m: usize, k: usize, weight: &[f32], n: usize) -> Vec<f32> {
-    // A task takes some rows of the weight, which lie behind one another, and what they add to all of the result.
-    let tasks = (2 * rayon::current_num_threads()).min(k * n / TASK).max(1);
-    let rows = k.div_ceil(tasks).next_multiple_of(GROUP);
-    let parts: Vec<Vec<f32>> = weight
-        .par_chunks(rows * n)
-        .enumerate()
-        .map(|(task, weight)| {
-            let mut y = vec![0f32; m * n];
-            add_rows(x, k, task * rows, weight, n, n, &mut y);
-            y
-        })
-        .collect();
-    let mut parts = parts.into_iter();
-    let mut y = parts.next().unwrap_or_default();
-    for part in parts {
-        simd::vectorized(|| y.iter_mut().zip(&part).for_each(|(y, part)| *y += part));
-    }
-    y
-}
-
-/// `x · Wᵀ` for a weight (n, k), by dot products of rows.
-fn dot_products(x: &[f32], m: usize, k: usize, weight: &[f32], n: usize) -> Vec<f32> {
-    let rows = (TASK / k).max(1);
-    let mut y_transposed = vec![0f32; m * n]; // (n, m)
-    y_transposed.par_chunks_mut(rows * m).zip(weight.par_chunks(rows * k)).for_each(|(y, weight)| {
-        for (y, w) in y.chunks_mut(m).zip(weight.chunks(k)) {
-            match y {
-                [y] => *y = dot(w, x),
-                y => dot_rows(w, x, k, y),
-            }
+    let first_is_all = y.is_empty();
+    y.resize(m * n, 0.0);
+    for ((i, left), sum) in tasks.into_iter().zip(sums) {
+        let columns = width.min(n - left);
+        for (y, sum) in y.chunks_mut(n).zip(sum.chunks(columns)) {
+            let y = &mut y[left..left + columns];
+            if first_is_all && i == 0 { y.copy_from_slice(sum) } else { add_to(y, sum) }
         }
-    });
-    if m == 1 {
-        return y_transposed;
-    }
-    let mut y = vec![0f32; m * n];
-    for (column, values) in y_transposed.chunks(m).enumerate() {
-        values.iter().enumerate().for_each(|(row, value)| y[row * n + column] = *value);
     }
     y
+}
+
+fn add_to(y: &mut [f32], more: &[f32]) {
+    simd::vectorized(|| y.iter_mut().zip(more).for_each(|(y, more)| *y += more));
 }
 
 /// Whether [`product_on_one_thread`] is the kernel for these two: a small batch, and a factor that is read in the order in
@@ -123,9 +118,28 @@ fn add_rows(x: &[f32], k: usize, first: usize, weight: &[f32], stride: usize, n:
     for i in grouped..rows {
         let weight = &weight[i * stride..][..n];
         for (x, y) in x.chunks(k).zip(y.chunks_mut(n)) {
-            simd::vectorized(|| y.iter_mut().zip(weight).for_each(|(y, w)| *y += x[first + i] * w));
+            add_row(x[first + i], weight, y);
         }
     }
+}
+
+/// `y += a · row`.
+fn add_row(a: f32, row: &[f32], y: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if simd::has_avx2() {
+        // SAFETY: just asked.
+        return unsafe { add_row_fma(a, row, y) };
+    }
+    y.iter_mut().zip(row).for_each(|(y, w)| *y += a * w);
+}
+
+/// # Safety
+/// The CPU has AVX2 and FMA.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn add_row_fma(a: f32, row: &[f32], y: &mut [f32]) {
+    y.iter_mut().zip(row).for_each(|(y, w)| *y = a.mul_add(*w, *y));
 }
 
 /// `yₘ += Σᵢ aₘᵢ · rowᵢ`, for M rows of `a` and `y`.
@@ -174,7 +188,12 @@ unsafe fn add_group_avx2<const M: usize>(a: [[f32; GROUP]; M], rows: [&[f32]; GR
             }
         }
     }
-    add_group_portable(a, rows.map(|row| &row[whole..]), y.map(|y| &mut y[whole..]));
+    for (a, y) in a.iter().zip(y) {
+        for (&a, row) in a.iter().zip(rows) {
+            // SAFETY: the caller's.
+            unsafe { add_row_fma(a, &row[whole..], &mut y[whole..]) };
+        }
+    }
 }
 
 #[cfg(test)]
@@ -196,12 +215,15 @@ mod tests {
         }
     }
 
-    /// Both layouts of a weight against the large product.
+    /// The same to the bit as the large product, where there is AVX2.
     fn assert_product([m, k, n]: [usize; 3], seed: u64) {
-        let (x, w) = (elements(m * k, seed), elements(k * n, seed ^ 1));
-        let x = Matrix::new(&x, m, k, k);
-        for weight in [Matrix::new(&w, k, n, n), Matrix::new(&w, n, k, k).t()] {
-            assert_near(&new_product(x, weight), &product::new_product(x, weight, None), k);
+        if simd::is_plain() {
+            return;
+        }
+        let (x, w, bias) = (elements(m * k, seed), elements(k * n, seed ^ 1), elements(n, seed ^ 2));
+        let (x, weight) = (Matrix::new(&x, m, k, k), Matrix::new(&w, k, n, n));
+        for bias in [None, Some(&bias[..])] {
+            assert_eq!(new_product(x, weight, bias), product::new_product(x, weight, bias));
         }
     }
 
@@ -217,6 +239,11 @@ mod tests {
     #[test]
     fn products_of_many_tasks_equal_the_large_product() {
         assert_product([3, 130, 2500], 1);
+        assert_product([2, 900, 777], 2);
+        for threads in [1, 3, 7] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| assert_product([5, 400, 1000], 3));
+        }
     }
 
     #[test]

@@ -4,16 +4,14 @@
 #![expect(unsafe_code, reason = "vector instructions")]
 
 use crate::matrix::Matrix;
-use crate::product::{Output, TILE_COLUMNS, TILE_ROWS};
+use crate::product::{Output, TILE_COLUMNS, TILE_ROWS, inner_steps};
 use std::arch::x86_64::*;
 use std::array::from_fn;
 use std::cell::RefCell;
 
 /// f32 in a register. A tile of 6 × 16 takes 12 registers, which leaves room for two of `b` and one of `a`.
 const LANES: usize = 8;
-/// Inner steps at a time: a panel of `b` stays in the L1 cache while all panels of `a` are multiplied with it,
-const DEPTH: usize = 384;
-/// rows of `a` at a time: they stay in the L2 cache,
+/// Rows of `a` at a time: they stay in the L2 cache,
 const HEIGHT: usize = 32 * TILE_ROWS;
 /// and columns of `b`: in the L3 cache, or in L2 if `a` has at most four tiles of rows.
 const WIDTH: usize = 256 * TILE_COLUMNS;
@@ -54,7 +52,8 @@ pub unsafe fn gemm(output: Output, scale: f32, a: Matrix, b: Matrix) {
         return;
     }
     // Blocks of about the same size, of whole tiles. Without any inner step there is still one block: it copies the base.
-    let depth = k.div_ceil(k.div_ceil(DEPTH).max(1)).max(1);
+    // A panel of `b` stays in the L1 cache while all panels of `a` are multiplied with it.
+    let depth = inner_steps(k).min(k).max(1);
     let height = m.div_ceil(m.div_ceil(HEIGHT)).next_multiple_of(TILE_ROWS);
     let most = if m > 4 * TILE_ROWS { WIDTH } else { WIDTH_FOR_FOUR_TILES };
     let width = n.div_ceil(n.div_ceil(most)).next_multiple_of(TILE_COLUMNS);
@@ -225,7 +224,7 @@ unsafe fn store<const R: usize, const V: usize>(
 /// # Safety
 /// The CPU has AVX2, and all elements of the matrix lie inside its buffer.
 #[target_feature(enable = "avx2")]
-unsafe fn pack<const S: usize>(panels: &mut [f32], matrix: Matrix) {
+pub unsafe fn pack<const S: usize>(panels: &mut [f32], matrix: Matrix) {
     let (whole, depth) = (matrix.rows / S, matrix.columns);
     // SAFETY: the caller's; each of these panels has S rows.
     unsafe {
@@ -412,8 +411,8 @@ mod tests {
     #[test]
     fn parts_that_don_t_fit_the_caches_make_up_the_whole() {
         for transposed in [[false, false], [false, true], [true, false], [true, true]] {
-            assert_product([HEIGHT + 7, 2 * DEPTH + 5, 19], transposed, 1, 0.5, 1);
-            assert_product([7, DEPTH + 1, WIDTH + 21], transposed, 2, 1.0, 2);
+            assert_product([HEIGHT + 7, 773, 19], transposed, 1, 0.5, 1);
+            assert_product([7, 385, WIDTH + 21], transposed, 2, 1.0, 2);
         }
     }
 

@@ -45,7 +45,10 @@ impl SelfAttention {
     pub fn forward(&self, x: &Tensor, pass: &Pass) -> Result<Tensor> {
         let (b, t, c) = x.dims3()?;
         let qkv = self.project(x, pass)?; // (B, T, 3·C)
-        let z = match pass.is_cached() || self.is_watched(pass) {
+        if let Some(z) = pass.attend(self.layer, &qkv, true) {
+            return self.c_proj.forward(&z?);
+        }
+        let z = match self.is_watched(pass) {
             true => self.attend(&qkv, pass)?,
             false => ops::self_attention(&qkv, self.n_head, &pass.mask(b)?, self.dropout(pass))?,
         };
@@ -53,13 +56,15 @@ impl SelfAttention {
         self.c_proj.forward(&ops::reshape(&z, (b, t, c))?)
     }
 
-    /// Leaves the keys and values of `x` in the cache, and computes nothing else.
+    /// Only of the tokens that a pass keeps; the others leave their keys and values in the cache.
     ///
     /// # Shapes
-    /// - `x`: (B, T, C)
-    pub fn fill_cache(&self, x: &Tensor, pass: &Pass) -> Result<()> {
-        let [_, k, v] = ops::split_heads(&self.project(x, pass)?, self.n_head)?;
-        pass.with_earlier(self.layer, k, v).map(|_| ())
+    /// - `x`: (N, 1, C); output: (kept, 1, C)
+    pub fn forward_kept(&self, x: &Tensor, pass: &Pass) -> Result<Tensor> {
+        match pass.attend(self.layer, &self.project(x, pass)?, false) {
+            Some(z) => self.c_proj.forward(&z?),
+            None => candle_core::bail!("only a pass with a cache can go on with some of its tokens alone"),
+        }
     }
 
     /// Queries, keys and values side by side, rotated where positions are rotary.
@@ -74,7 +79,7 @@ impl SelfAttention {
         }
     }
 
-    /// Attention with the tokens of the cache, and step by step where somebody looks at the steps.
+    /// Attention step by step, where somebody looks at the steps.
     ///
     /// # Shapes
     /// - `qkv`: (B, T, 3·C); output: (B, T, H, D)
@@ -84,7 +89,6 @@ impl SelfAttention {
         let k = pass.at(self.site(BlockSite::K), k)?;
         let v = pass.at(self.site(BlockSite::V), v)?;
         let mask = pass.mask(q.dim(0)?)?;
-        let (k, v) = pass.with_earlier(self.layer, k, v)?; // (B, H, Tk, D)
         let dropout = self.dropout(pass);
         let (scores, pattern) = (self.site(BlockSite::Scores), self.site(BlockSite::Pattern));
         if !(pass.wants(scores) || pass.wants(pattern)) {

@@ -59,17 +59,25 @@ impl Block {
         }
     }
 
-    /// The block for the last token of each row alone: of the others it leaves keys and values in the cache, which is all
+    /// The block for the tokens alone that a pass keeps: of the others it leaves keys and values in the cache, which is all
     /// that later tokens ask for.
     ///
     /// # Shapes
-    /// - `x`: (B, T, C); output: (B, 1, C)
-    pub fn forward_last(&self, x: &Tensor, pass: &Pass) -> Result<Tensor> {
+    /// - `x`: (N, 1, C); output: (kept, 1, C)
+    pub fn forward_kept(&self, x: &Tensor, pass: &Pass) -> Result<Tensor> {
+        let Self { ln_1, attn, ln_2, mlp, after_attn, after_mlp, .. } = self;
+        let kept = pass.kept(x)?;
         match self.norm_position {
-            NormPosition::Pre => self.attn.fill_cache(&self.ln_1.forward(x, pass)?, pass)?,
-            NormPosition::Post => self.attn.fill_cache(x, pass)?,
+            NormPosition::Pre => {
+                let x =
+                    pass.residual(&kept, attn.forward_kept(&ln_1.forward(x, pass)?, pass)?, *after_attn)?;
+                pass.residual(&x, mlp.forward(&ln_2.forward(&x, pass)?, pass)?, *after_mlp)
+            }
+            NormPosition::Post => {
+                let x =
+                    ln_1.forward(&pass.residual(&kept, attn.forward_kept(x, pass)?, *after_attn)?, pass)?;
+                ln_2.forward(&pass.residual(&x, mlp.forward(&x, pass)?, *after_mlp)?, pass)
+            }
         }
-        let (last, pass) = pass.last_tokens(x)?;
-        self.forward(&last, &pass)
     }
 }

@@ -3,16 +3,16 @@
 use crate::config::Config;
 use crate::error::{Error, Result};
 use candle_core::{DType, Device, Tensor};
+use minigpt_kernels::{KeyValues, TokenRun};
 
 /// Room for the keys and values of `capacity` tokens in each row of a batch, allocated once. Rows may have unequal
 /// lengths.
 #[derive(Debug, Clone)]
 pub struct Cache {
-    /// (B, H, capacity, D), one a layer.
-    keys: Vec<Tensor>,
-    values: Vec<Tensor>,
+    layers: Vec<KeyValues>,
     lengths: Vec<usize>,
     capacity: usize,
+    bytes: usize,
 }
 
 impl Cache {
@@ -25,11 +25,11 @@ impl Cache {
         device: &Device,
     ) -> Result<Self> {
         let capacity = capacity.min(config.block_size);
-        let shape = (batch, config.n_head, capacity, config.head_width());
-        check_memory(2 * config.n_layer, shape, dtype)?;
-        let layers = || (0..config.n_layer).map(|_| Tensor::zeros(shape, dtype, device)).collect();
-        let (keys, values): (candle_core::Result<_>, candle_core::Result<_>) = (layers(), layers());
-        Ok(Self { keys: keys?, values: values?, lengths: vec![0; batch], capacity })
+        let (n_head, width) = (config.n_head, config.head_width());
+        let bytes = check_memory(config, batch, capacity, dtype)?;
+        let layer = |_| KeyValues::new(batch, n_head, capacity, width, dtype, device);
+        let layers = (0..config.n_layer).map(layer).collect::<candle_core::Result<_>>()?;
+        Ok(Self { layers, lengths: vec![0; batch], capacity, bytes })
     }
 
     /// How many tokens each row holds.
@@ -42,99 +42,78 @@ impl Cache {
         self.capacity
     }
 
+    /// The memory of all keys and values, which never changes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Forgets all but the first `length` tokens of a row.
     pub fn truncate(&mut self, row: usize, length: usize) {
         self.lengths[row] = self.lengths[row].min(length);
     }
 
-    /// Makes row `rows[i]` the new row `i`: rows can be copied, reordered and left out. Only what is in use is
-    /// copied; a batch that keeps its size keeps its memory.
-    pub fn select_rows(&mut self, rows: &[usize]) -> Result<()> {
-        if rows.iter().copied().eq(0..self.lengths.len()) {
-            return Ok(());
+    /// Makes row `to` hold the first `length` tokens of row `from`.
+    pub fn copy(&mut self, from: usize, to: usize, length: usize) -> Result<()> {
+        assert!(length <= self.lengths[from], "tokens that the row holds");
+        if from != to {
+            self.layers.iter_mut().try_for_each(|layer| layer.copy(from, to, length))?;
         }
-        let lengths: Vec<usize> = rows.iter().map(|&row| self.lengths[row]).collect();
-        let longest = lengths.iter().copied().max().unwrap_or(0);
-        for cache in self.keys.iter_mut().chain(&mut self.values) {
-            *cache = select(cache, rows, longest)?;
-        }
-        self.lengths = lengths;
+        self.lengths[to] = length;
         Ok(())
     }
 
-    /// Checks that each row has room for this many more tokens.
-    pub(crate) fn check_room(&self, more: &[usize]) -> Result<()> {
-        if more.len() != self.lengths.len() {
-            let (rows, have) = (more.len(), self.lengths.len());
-            return Err(Error::Ids(format!("a batch of {rows} rows does not fit a cache of {have} rows")));
-        }
-        for (row, (&length, &more)) in self.lengths.iter().zip(more).enumerate() {
-            if length + more > self.capacity {
+    /// Runs of tokens behind those that the rows hold, if there is room: `more` names a row and how many it gets. They
+    /// stand behind one another in a batch of tokens.
+    pub(crate) fn runs(&self, more: impl Iterator<Item = (usize, usize)>) -> Result<Vec<TokenRun>> {
+        let mut runs: Vec<TokenRun> = Vec::new();
+        for (slot, count) in more {
+            let Some(&start) = self.lengths.get(slot) else {
+                let rows = self.lengths.len();
+                return Err(Error::Ids(format!("there is no row {slot} in a cache of {rows} rows")));
+            };
+            if start + count > self.capacity {
                 return Err(Error::Ids(format!(
-                    "row {row} has {length} tokens; {more} more do not fit a context of {}",
+                    "row {slot} has {start} tokens; {count} more do not fit a context of {}",
                     self.capacity
                 )));
             }
+            if runs.iter().any(|run| run.slot == slot) {
+                return Err(Error::Ids(format!("row {slot} is there twice")));
+            }
+            let first = runs.last().map_or(0, |run| run.tokens.end);
+            runs.push(TokenRun { slot, start, tokens: first..first + count });
         }
-        Ok(())
+        Ok(runs)
     }
 
-    /// Puts the first `more[b]` keys and values of each row where token `starts[b]` stands, and returns the layer's up to
-    /// there. The lengths grow only by [`Cache::advance`], once all layers are done.
+    /// Keeps the keys and values of a layer, and returns the attention of the tokens in `queries` to those of their rows. The
+    /// lengths grow only by [`Cache::advance`], once all layers are done.
     ///
     /// # Shapes
-    /// - `k`, `v`: (B, H, T, D); outputs: (B, H, longest row, D), views into the cache
-    pub(crate) fn write(
-        &self,
+    /// - `qkv`: (N, 3·C); output: (tokens of all queries, C)
+    pub(crate) fn attend(
+        &mut self,
         layer: usize,
-        k: &Tensor,
-        v: &Tensor,
-        starts: &[usize],
-        more: &[usize],
-    ) -> candle_core::Result<(Tensor, Tensor)> {
-        for (cache, new) in [(&self.keys[layer], k), (&self.values[layer], v)] {
-            for (row, (&start, &more)) in starts.iter().zip(more).enumerate() {
-                if more > 0 {
-                    let new = new.narrow(0, row, 1)?.narrow(2, 0, more)?.contiguous()?;
-                    cache.narrow(0, row, 1)?.slice_set(&new, 2, start)?;
-                }
-            }
-        }
-        let longest = starts.iter().zip(more).map(|(start, more)| start + more).max().unwrap_or(0);
-        Ok((self.keys[layer].narrow(2, 0, longest)?, self.values[layer].narrow(2, 0, longest)?))
+        qkv: &Tensor,
+        runs: &[TokenRun],
+        queries: &[TokenRun],
+    ) -> candle_core::Result<Tensor> {
+        self.layers[layer].write(qkv, runs)?;
+        self.layers[layer].attend(qkv, queries)
     }
 
-    pub(crate) fn advance(&mut self, more: &[usize]) {
-        self.lengths.iter_mut().zip(more).for_each(|(length, more)| *length += more);
+    pub(crate) fn advance(&mut self, runs: &[TokenRun]) {
+        runs.iter().for_each(|run| self.lengths[run.slot] += run.tokens.len());
     }
 }
 
-/// Rows of one layer's keys or values, the first `longest` tokens of each, in room for as many as before.
-///
-/// # Shapes
-/// - `cache`: (B, H, capacity, D); output: (rows, H, capacity, D)
-fn select(cache: &Tensor, rows: &[usize], longest: usize) -> candle_core::Result<Tensor> {
-    let (b, h, capacity, d) = cache.dims4()?;
-    let selected = match rows.len() == b {
-        true => cache.clone(),
-        false => Tensor::zeros((rows.len(), h, capacity, d), cache.dtype(), cache.device())?,
-    };
-    if longest > 0 {
-        let read = |&row: &usize| cache.narrow(0, row, 1)?.narrow(2, 0, longest);
-        let read: Vec<Tensor> = rows.iter().map(read).collect::<candle_core::Result<_>>()?;
-        selected.slice_set(&Tensor::cat(&read, 0)?.contiguous()?, 2, 0)?;
-    }
-    Ok(selected)
-}
-
-/// Asks the system for as much memory as the tensors will take, and gives it back: refused later, it would end the
-/// process.
-fn check_memory(tensors: usize, shape: (usize, usize, usize, usize), dtype: DType) -> Result<()> {
-    let (batch, heads, capacity, width) = shape;
-    let factors = [tensors, batch, heads, capacity, width, dtype.size_in_bytes()];
-    let bytes = factors.into_iter().try_fold(1usize, usize::checked_mul);
-    match bytes.map(|bytes| Vec::<u8>::new().try_reserve_exact(bytes)) {
-        Some(Ok(())) => Ok(()),
+/// Asks the system for as much memory as the keys and values will take, and gives it back: refused later, it would end the
+/// process. Returns how much it is.
+fn check_memory(config: &Config, batch: usize, capacity: usize, dtype: DType) -> Result<usize> {
+    let slot = KeyValues::slot_bytes(config.n_head, capacity, config.head_width(), dtype);
+    let bytes = slot.and_then(|slot| slot.checked_mul(batch)?.checked_mul(config.n_layer));
+    match bytes.map(|bytes| (bytes, Vec::<u8>::new().try_reserve_exact(bytes))) {
+        Some((bytes, Ok(()))) => Ok(bytes),
         _ => Err(Error::Config(format!(
             "there is no memory for the keys and values of {batch} texts of {capacity} tokens each"
         ))),

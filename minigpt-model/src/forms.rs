@@ -36,8 +36,22 @@ impl Gpt {
 
     /// The same model with its matrices in fewer bits, to run it.
     pub fn quantized(self, element_type: ElementType) -> Result<Self> {
-        let weights = self.weights.quantized(&specs(&self.config), element_type)?;
-        Self::from_weights(self.config, weights)
+        let (config, weights) = self.into_weights();
+        let weights = weights.quantized(&specs(&config), element_type)?;
+        Self::from_weights(config, weights)
+    }
+
+    /// What it is made of, and nothing else: whoever changes a tensor has the only one.
+    fn into_weights(self) -> (Config, Weights) {
+        let Self { config, weights, .. } = self.clone();
+        drop(self);
+        (config, weights)
+    }
+
+    /// The same model laid out to be run on a CPU: its matrices as panels, which is what those of a mapped file become after
+    /// the first passes.
+    pub fn packed(self) -> Result<Self> {
+        self.quantized(ElementType::F32)
     }
 
     /// The same model with the dropout of another configuration: how one trains, not what a model is.

@@ -13,7 +13,7 @@ use crate::linear::Norm;
 use crate::pass::Pass;
 use crate::weights::{Tensors, Weight, Weights};
 use candle_core::{DType, Device, Tensor};
-use minigpt_kernels::{self as ops, IGNORE, WeightLayout};
+use minigpt_kernels::{self as ops, IGNORE, TokenRun, WeightLayout};
 use std::borrow::Cow;
 
 /// A GPT-2-style decoder. Cloning is cheap: the weights are shared.
@@ -43,27 +43,19 @@ pub(crate) trait Layers {
     fn head(&self) -> Result<Cow<'_, Head>>;
 }
 
-/// Which tokens leave the last block.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leaving {
-    All,
-    /// The last of each row, as a prompt needs it.
-    Last,
-}
-
 /// The decoder from ids to what the last block (and the final norm) leaves in the residual stream.
 ///
 /// # Shapes
-/// - `ids`: (B, T), u32; output: (B, T, C), or (B, 1, C) where only the last tokens leave
-pub(crate) fn hidden(layers: &impl Layers, ids: &Tensor, pass: &Pass, leaving: Leaving) -> Result<Tensor> {
+/// - `ids`: (B, T), u32; output: (B, T, C), or (kept, 1, C) where a pass keeps some of its tokens
+pub(crate) fn hidden(layers: &impl Layers, ids: &Tensor, pass: &Pass) -> Result<Tensor> {
     let config = layers.config();
     check_ids(ids, config)?;
     pass.check(ids.dims2()?, config.block_size)?;
     let mut x = layers.embedding()?.forward(ids, pass)?; // (B, T, C)
     for layer in 0..config.n_layer {
         let block = layers.block(layer)?;
-        x = match leaving == Leaving::Last && layer + 1 == config.n_layer {
-            true => block.forward_last(&x, pass)?,
+        x = match layer + 1 == config.n_layer && pass.keeps_some() {
+            true => block.forward_kept(&x, pass)?,
             false => block.forward(&x, pass)?,
         };
     }
@@ -71,6 +63,17 @@ pub(crate) fn hidden(layers: &impl Layers, ids: &Tensor, pass: &Pass, leaving: L
         Some(ln_f) => Ok(ln_f.forward(&x, pass)?),
         None => Ok(x),
     }
+}
+
+/// Tokens that go through the model behind those that a row of a cache holds.
+#[derive(Debug, Clone)]
+pub struct TokenChunk<'a> {
+    /// The row.
+    pub row: usize,
+    /// The tokens.
+    pub ids: &'a [u32],
+    /// How many of them, from the last one back, are to have logits of what comes next.
+    pub logits: usize,
 }
 
 impl Head {
@@ -188,7 +191,20 @@ impl Gpt {
     /// # Shapes
     /// - `ids`: (B, T), u32; output: (B, T, V)
     pub fn forward(&self, ids: &Tensor, pass: &Pass) -> Result<Tensor> {
-        Ok(self.head.forward(&hidden(self, ids, pass, Leaving::All)?, pass)?)
+        Ok(self.head.forward(&hidden(self, ids, pass)?, pass)?)
+    }
+
+    /// What the residual stream says about the next token, wherever it was taken: the final norm, where the model has one,
+    /// and the head.
+    ///
+    /// # Shapes
+    /// - `residual`: (…, C); output: (…, V)
+    pub fn unembed(&self, residual: &Tensor) -> Result<Tensor> {
+        let pass = Pass::new();
+        match &self.ln_f {
+            Some(ln_f) => Ok(self.head.forward(&ln_f.forward(residual, &pass)?, &pass)?),
+            None => Ok(self.head.forward(residual, &pass)?),
+        }
     }
 
     /// The loss of predicting `targets`, which are ids or [`IGNORE`].
@@ -196,7 +212,7 @@ impl Gpt {
     /// # Shapes
     /// - `ids`, `targets`: (B, T), u32
     pub fn loss(&self, ids: &Tensor, targets: &Tensor, pass: &Pass) -> Result<Loss> {
-        let hidden = hidden(self, ids, pass, Leaving::All)?;
+        let hidden = hidden(self, ids, pass)?;
         let mut hidden = ops::reshape(&hidden, (ids.elem_count(), self.config.n_embd))?; // (B·T, C)
         let mut targets = targets.flatten_all()?;
         let all = targets.to_vec1::<u32>()?;
@@ -212,44 +228,94 @@ impl Gpt {
         Ok(Loss { sum: ops::cross_entropy(&logits, &targets)?, tokens })
     }
 
+    /// Runs tokens of several rows behind those in a cache, all in one pass: the weights are read once. Returns the logits
+    /// that the chunks ask for, one behind the other. A row's logits do not depend on the others beside it, nor on how its
+    /// tokens are cut into chunks: on a CPU they are the same to the bit.
+    ///
+    /// # Shapes
+    /// - output: (logits asked for, V)
+    pub fn step(&self, chunks: &[TokenChunk], cache: &mut Cache) -> Result<Tensor> {
+        let wanted: usize = chunks.iter().map(|chunk| chunk.logits).sum();
+        let hidden = self.hidden_of_chunks(chunks, cache)?;
+        match wanted {
+            0 => Ok(Tensor::zeros((0, self.config.vocab_size), self.dtype(), self.device())?),
+            _ => {
+                let hidden = hidden.squeeze(1)?;
+                Ok(rayon::scope(|_| ops::in_one_order(|| self.head.forward(&hidden, &Pass::new())))?)
+            }
+        }
+    }
+
+    /// What the last block leaves of the tokens whose logits are asked for, or of the very last token if none are.
+    ///
+    /// # Shapes
+    /// - output: (kept, 1, C)
+    fn hidden_of_chunks(&self, chunks: &[TokenChunk], cache: &mut Cache) -> Result<Tensor> {
+        let runs = cache.runs(chunks.iter().map(|chunk| (chunk.row, chunk.ids.len())))?;
+        let last = |run: &TokenRun, count: usize| {
+            assert!(count <= run.tokens.len(), "logits of tokens that are there");
+            let skipped = run.tokens.len() - count;
+            let tokens = run.tokens.start + skipped..run.tokens.end;
+            TokenRun { start: run.start + skipped, tokens, ..run.clone() }
+        };
+        let mut kept: Vec<TokenRun> = runs
+            .iter()
+            .zip(chunks)
+            .filter(|(_, chunk)| chunk.logits > 0)
+            .map(|(run, chunk)| last(run, chunk.logits))
+            .collect();
+        if kept.is_empty() {
+            kept.extend(runs.iter().rfind(|run| !run.tokens.is_empty()).map(|run| last(run, 1)));
+        }
+        let ids: Vec<[u32; 1]> = chunks.iter().flat_map(|chunk| chunk.ids.iter().map(|&id| [id])).collect();
+        let ids = self.ids(&ids)?; // (N, 1)
+        // On a thread of the pool, which then has to wake only the others, and not once for every product.
+        let pass = || hidden(self, &ids, &Pass::new().with_cache(cache, runs.clone(), kept));
+        let hidden = rayon::scope(|_| ops::in_one_order(pass))?;
+        cache.advance(&runs);
+        Ok(hidden)
+    }
+
     /// Runs further tokens behind those in a cache, and returns what the last block leaves of them. Of row `b` only the
     /// first `lengths[b]` tokens are real; what the output holds beyond them means nothing.
     ///
     /// # Shapes
     /// - `ids`: (B, T), u32; output: (B, T, C)
     pub fn hidden_cached(&self, ids: &Tensor, lengths: &[usize], cache: &mut Cache) -> Result<Tensor> {
-        self.cached(ids, lengths, cache, Leaving::All)
+        let (b, t) = ids.dims2()?;
+        assert!(lengths.len() == b && lengths.iter().all(|&n| n <= t), "lengths beyond the ids");
+        let ids = ids.to_vec2::<u32>()?;
+        let rows = ids.iter().zip(lengths).enumerate().filter(|(_, (_, length))| **length > 0);
+        let chunks: Vec<TokenChunk> = rows
+            .map(|(row, (ids, &length))| TokenChunk { row, ids: &ids[..length], logits: length })
+            .collect();
+        let hidden = self.hidden_of_chunks(&chunks, cache)?.squeeze(1)?; // (real tokens, C)
+        let mut next = 0;
+        let mut padded = |(&length, _): (&usize, _)| {
+            let real = hidden.narrow(0, next, length)?;
+            next += length;
+            real.pad_with_zeros(0, 0, t - length)
+        };
+        let rows = lengths.iter().zip(0..b).map(&mut padded).collect::<candle_core::Result<Vec<_>>>()?;
+        Ok(Tensor::stack(&rows, 0)?)
     }
 
     /// Runs one or more tokens behind those in a cache, rows of any length, and returns the logits of what comes next
-    /// in each. Only the last token of a row leaves the last block, and goes through the head.
+    /// in each.
     ///
     /// # Shapes
     /// - output: (B, V)
     pub fn next_logits(&self, rows: &[impl AsRef<[u32]>], cache: &mut Cache) -> Result<Tensor> {
-        let lengths: Vec<usize> = rows.iter().map(|row| row.as_ref().len()).collect();
-        if let Some(row) = lengths.iter().position(|&n| n == 0) {
+        let (count, have) = (rows.len(), cache.lengths().len());
+        if count != have {
+            return Err(Error::Ids(format!("a batch of {count} rows does not fit a cache of {have} rows")));
+        }
+        if let Some(row) = rows.iter().position(|row| row.as_ref().is_empty()) {
             return Err(Error::Ids(format!("row {row} has no token to go on from")));
         }
-        let t = lengths.iter().copied().max().unwrap_or(0);
-        let padded = |row: &[u32]| row.iter().copied().chain(std::iter::repeat_n(0, t - row.len())).collect();
-        let rows: Vec<Vec<u32>> = rows.iter().map(|row| padded(row.as_ref())).collect();
-        let ids = self.ids(&rows)?;
-        // On a thread of the pool, which then has to wake only the others, and not once for every product.
-        rayon::scope(|_| {
-            let leaving = if t > 1 { Leaving::Last } else { Leaving::All };
-            let hidden = self.cached(&ids, &lengths, cache, leaving)?; // (B, 1, C)
-            Ok(self.head.forward(&hidden.squeeze(1)?, &Pass::new())?)
-        })
-    }
-
-    fn cached(&self, ids: &Tensor, lengths: &[usize], cache: &mut Cache, leaving: Leaving) -> Result<Tensor> {
-        let t = ids.dims().get(1).copied().unwrap_or(0);
-        assert!(lengths.iter().all(|&n| n <= t), "lengths beyond the ids");
-        cache.check_room(lengths)?;
-        let hidden = hidden(self, ids, &Pass::new().with_cache(cache, lengths), leaving)?;
-        cache.advance(lengths);
-        Ok(hidden)
+        let rows = rows.iter().map(AsRef::as_ref).enumerate();
+        let chunks: Vec<TokenChunk> = rows.map(|(row, ids)| TokenChunk { row, ids, logits: 1 }).collect();
+        self.step(&chunks, cache)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::block::Block;
 use crate::config::Config;
 use crate::embedding::{Embedding, Rotations};
 use crate::error::Result;
-use crate::gpt::{Head, Layers, Leaving, hidden, load_ln_f};
+use crate::gpt::{Head, Layers, hidden, load_ln_f};
 use crate::linear::Norm;
 use crate::pass::Pass;
 use crate::weights::{ModelView, Weight};
@@ -56,7 +56,7 @@ impl ModelView<'_> {
     pub fn logits(&self, ids: &[u32]) -> Result<Tensor> {
         let layers = LayerByLayer { view: *self, table: RefCell::default() };
         let (ids, pass) = (Tensor::new(ids, &Device::Cpu)?.unsqueeze(0)?, Pass::new());
-        let hidden = hidden(&layers, &ids, &pass, Leaving::All)?; // (1, T, C)
+        let hidden = hidden(&layers, &ids, &pass)?; // (1, T, C)
         Ok(layers.head()?.forward(&hidden.squeeze(0)?, &pass)?)
     }
 }

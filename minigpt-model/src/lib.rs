@@ -46,7 +46,7 @@ pub use config::{Activation, Config, NormPosition, PRESETS, PositionEmbedding};
 pub use embedding::sinusoid;
 pub use error::{Error, Result};
 pub use forms::Parameter;
-pub use gpt::{Gpt, Loss};
+pub use gpt::{Gpt, Loss, TokenChunk};
 pub use hooks::{BlockSite, Hook, Recording, Site};
 pub use init::Initialization;
 pub use parameters::ParameterRole;

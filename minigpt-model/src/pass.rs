@@ -5,7 +5,7 @@ use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::hooks::{Hook, Site};
 use candle_core::Tensor;
-use minigpt_kernels::{self as ops, AttentionMask, Dropout};
+use minigpt_kernels::{self as ops, AttentionMask, Dropout, TokenRun};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -29,13 +29,14 @@ struct DropoutKey {
     rows: Option<Arc<[usize]>>,
 }
 
-/// The tokens of a pass that goes on behind those in a cache.
+/// The tokens of a pass that goes on behind those in a cache. Each token of the batch is a row of its own, with its position,
+/// so texts of any length stand behind one another and the weights are read once for all of them.
 struct Cached<'a> {
-    cache: &'a Cache,
-    /// How many tokens each row holds before this pass.
-    starts: Vec<usize>,
-    /// How many tokens of each row are real; the rest is padding.
-    lengths: Vec<usize>,
+    cache: RefCell<&'a mut Cache>,
+    /// All tokens.
+    runs: Vec<TokenRun>,
+    /// Those that leave the last block; of the others it leaves keys and values.
+    kept: Vec<TokenRun>,
 }
 
 /// What a block adds to the residual stream: where the addend and the sum can be seen, and how much is dropped.
@@ -74,10 +75,9 @@ impl<'a> Pass<'a> {
         Self { hook: Some(RefCell::new(hook)), ..self }
     }
 
-    /// Goes on behind the tokens in a cache; of row `b` only the first `lengths[b]` tokens are real.
-    pub(crate) fn with_cache(self, cache: &'a Cache, lengths: &[usize]) -> Self {
-        let starts = cache.lengths().to_vec();
-        Self { cached: Some(Cached { cache, starts, lengths: lengths.to_vec() }), ..self }
+    /// Goes on behind the tokens in a cache with runs of tokens, of which `kept` leave the last block.
+    pub(crate) fn with_cache(self, cache: &'a mut Cache, runs: Vec<TokenRun>, kept: Vec<TokenRun>) -> Self {
+        Self { cached: Some(Cached { cache: RefCell::new(cache), runs, kept }), ..self }
     }
 
     /// Whether a batch fits this pass and the model's context.
@@ -93,7 +93,11 @@ impl<'a> Pass<'a> {
 
     /// The position of each row's first token.
     pub(crate) fn starts(&self, rows: usize) -> Vec<usize> {
-        self.cached.as_ref().map_or_else(|| vec![0; rows], |cached| cached.starts.clone())
+        let positions = |run: &TokenRun| run.start..run.start + run.tokens.len();
+        match &self.cached {
+            None => vec![0; rows],
+            Some(cached) => cached.runs.iter().flat_map(positions).collect(),
+        }
     }
 
     /// Which keys each token may look at: its own and those before it, but no padding.
@@ -108,41 +112,39 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Keys and values of a layer with those of the tokens before, where there is a cache.
+    /// The attention of a layer with the tokens in the cache, where there is one: of all tokens, or of those that are kept.
     ///
     /// # Shapes
-    /// - `k`, `v`: (B, H, T, D); outputs: (B, H, Tk, D)
-    pub(crate) fn with_earlier(
+    /// - `qkv`: (N, 1, 3·C); output: (tokens, 1, C)
+    pub(crate) fn attend(
         &self,
         layer: usize,
-        k: Tensor,
-        v: Tensor,
-    ) -> candle_core::Result<(Tensor, Tensor)> {
-        match &self.cached {
-            None => Ok((k, v)),
-            Some(cached) => cached.cache.write(layer, &k, &v, &cached.starts, &cached.lengths),
-        }
+        qkv: &Tensor,
+        all: bool,
+    ) -> Option<candle_core::Result<Tensor>> {
+        let Cached { cache, runs, kept } = self.cached.as_ref()?;
+        let queries = if all { runs } else { kept };
+        let attend = |qkv: Tensor| cache.borrow_mut().attend(layer, &qkv, runs, queries)?.unsqueeze(1);
+        Some(qkv.squeeze(1).and_then(attend))
     }
 
-    /// Whether there is a cache.
-    pub(crate) fn is_cached(&self) -> bool {
-        self.cached.is_some()
+    /// Whether some tokens do not leave the last block.
+    pub(crate) fn keeps_some(&self) -> bool {
+        self.cached.as_ref().is_some_and(|cached| cached.kept != cached.runs)
     }
 
-    /// Only the last real token of each row, and the pass that goes on with these alone.
+    /// The tokens that leave the last block.
     ///
     /// # Shapes
-    /// - `x`: (B, T, C); output: (B, 1, C)
-    pub(crate) fn last_tokens(&self, x: &Tensor) -> candle_core::Result<(Tensor, Pass<'a>)> {
-        let Some(Cached { cache, starts, lengths }) = &self.cached else {
-            candle_core::bail!("only a pass with a cache can go on with the last tokens alone");
-        };
-        let last = |(row, &length): (usize, &usize)| x.narrow(0, row, 1)?.narrow(1, length - 1, 1);
-        let rows: Vec<Tensor> = lengths.iter().enumerate().map(last).collect::<candle_core::Result<_>>()?;
-        let x = if let [row] = &rows[..] { row.clone() } else { Tensor::cat(&rows, 0)? };
-        let starts = starts.iter().zip(lengths).map(|(start, length)| start + length - 1).collect();
-        let cached = Some(Cached { cache, starts, lengths: vec![1; rows.len()] });
-        Ok((x, Pass { cached, ..Pass::default() }))
+    /// - `x`: (N, 1, C); output: (kept, 1, C)
+    pub(crate) fn kept(&self, x: &Tensor) -> candle_core::Result<Tensor> {
+        let kept = self.cached.as_ref().map_or(&[][..], |cached| &cached.kept[..]);
+        let rows: Vec<u32> =
+            kept.iter().flat_map(|run| run.tokens.clone()).map(|token| token as u32).collect();
+        match &rows[..] {
+            [row] => x.narrow(0, *row as usize, 1),
+            rows => x.index_select(&Tensor::new(rows, x.device())?, 0),
+        }
     }
 
     /// Whether somebody looks at a site.

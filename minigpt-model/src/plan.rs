@@ -1,4 +1,4 @@
-//! What a model costs before anyone trains it: parameters, memory, arithmetic, and the loss that scaling laws expect.
+//! What a model costs before anyone trains it: parameters, memory and arithmetic.
 
 use crate::config::Config;
 use crate::parameters::Count;
@@ -32,8 +32,6 @@ pub struct Plan {
     pub train_flops_per_step: u64,
     /// The number of tokens that makes the most of this size, 20 a parameter (Hoffmann et al. 2022).
     pub optimal_tokens: u64,
-    /// The loss that the same paper's law expects after that many tokens of web text, in nats a BPE token.
-    pub expected_loss: f64,
 }
 
 /// Training memory by part, in bytes.
@@ -105,7 +103,6 @@ impl Plan {
             train_flops_per_token: forward.saturating_mul(3),
             train_flops_per_step: tokens.saturating_mul(forward.saturating_mul(3)),
             optimal_tokens,
-            expected_loss: expected_loss(parameters.total, optimal_tokens),
         }
     }
 }
@@ -125,11 +122,6 @@ fn activations_per_token(config: &Config) -> u64 {
     let [l, c, inner, v] =
         [config.n_layer, config.n_embd, config.inner(), config.vocab_size].map(|n| n as u64);
     l * (10 * c + 2 * inner) + 2 * c + 2 * v
-}
-
-/// L(N, D) = E + A·N^(−α) + B·D^(−β), with the constants of Hoffmann et al. 2022.
-pub fn expected_loss(parameters: u64, tokens: u64) -> f64 {
-    1.69 + 406.4 * (parameters as f64).powf(-0.34) + 410.7 * (tokens as f64).powf(-0.28)
 }
 
 #[cfg(test)]
@@ -161,13 +153,5 @@ mod tests {
         let plan = Plan::new(&Config::preset("gpt3").unwrap(), 32, 2048);
         assert_eq!(plan.train_memory.weights, 4 * 174_604_259_328);
         assert!(plan.train_bytes > 2_700_000_000_000);
-        assert!((1.85..1.9).contains(&plan.expected_loss), "{}", plan.expected_loss);
-    }
-
-    #[test]
-    fn more_data_or_a_larger_model_lowers_the_expected_loss() {
-        let base = expected_loss(100_000_000, 1_000_000_000);
-        assert!(expected_loss(100_000_000, 10_000_000_000) < base);
-        assert!(expected_loss(1_000_000_000, 1_000_000_000) < base);
     }
 }

@@ -67,7 +67,7 @@ impl Weight {
     ///
     /// # Shapes
     /// - `ids`: (N), u32; output: (N, C)
-    pub(crate) fn rows(&self, ids: &Tensor) -> Result<Tensor> {
+    pub fn rows(&self, ids: &Tensor) -> Result<Tensor> {
         match self {
             Self::Plain(table) => ops::embedding(table, ids),
             Self::Mapped(table) => table.rows(&ids.to_vec1()?),
@@ -148,9 +148,9 @@ impl Weights {
 
     /// Copies what is still read from files.
     pub fn read_into_memory(&self) {
-        for weight in self.0.values() {
+        for (name, weight) in &self.0 {
             if let Weight::Mapped(matrix) = weight {
-                matrix.read_into_memory();
+                matrix.read_into_memory(layout(name));
             }
         }
     }
@@ -162,6 +162,14 @@ impl Weights {
         };
         // One by one, dropping each plain tensor as its variable is there.
         Ok(Self(self.0.into_iter().map(variable).collect::<Result<_>>()?))
+    }
+}
+
+/// How a matrix is multiplied: tables and the head are (out, in), layers (in, out).
+fn layout(name: &str) -> WeightLayout {
+    match name {
+        "wte.weight" | "wpe.weight" | "lm_head.weight" => WeightLayout::OutIn,
+        _ => WeightLayout::InOut,
     }
 }
 

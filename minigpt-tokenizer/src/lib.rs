@@ -40,6 +40,6 @@ pub use bpe::BpeTokenizer;
 pub use characters::{CharBuilder, CharTokenizer, PAD, SEP, UNK};
 pub use error::{Error, Result};
 pub use gpt2::END_OF_TEXT;
-pub use stream::{Incomplete, StreamDecoder, StreamEncoder};
+pub use stream::{Incomplete, PendingBytes, StreamDecoder, StreamEncoder};
 pub use tokenizer::Tokenizer;
 pub use train::{BpeTrainer, TrainProgress};

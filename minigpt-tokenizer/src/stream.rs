@@ -12,9 +12,25 @@ use std::fmt;
 #[derive(Debug)]
 pub struct StreamDecoder<'a> {
     tokenizer: &'a Tokenizer,
-    /// The beginning of a character whose end has not come: three bytes at most.
-    pending: Vec<u8>,
+    pending: PendingBytes,
     position: usize,
+}
+
+/// The beginning of a character whose end has not come: three bytes at most. What decoding piece by piece has to remember,
+/// for whoever keeps the tokenizer elsewhere.
+#[derive(Debug, Clone, Default)]
+pub struct PendingBytes(Vec<u8>);
+
+impl PendingBytes {
+    /// Takes one id and gives the characters that are now whole; bytes that are no UTF-8 become U+FFFD. `None` if the
+    /// tokenizer does not know the id.
+    pub fn push(&mut self, tokenizer: &Tokenizer, id: u32) -> Option<String> {
+        self.0.extend_from_slice(tokenizer.token_bytes(id)?);
+        let whole = self.0.len() - unfinished(&self.0);
+        let text = String::from_utf8_lossy(&self.0[..whole]).into_owned();
+        self.0.drain(..whole);
+        Some(text)
+    }
 }
 
 /// Bytes at the end of a stream that begin a character and don't finish it.
@@ -40,26 +56,22 @@ impl fmt::Display for Incomplete {
 
 impl<'a> StreamDecoder<'a> {
     pub(crate) fn new(tokenizer: &'a Tokenizer) -> Self {
-        Self { tokenizer, pending: Vec::new(), position: 0 }
+        Self { tokenizer, pending: PendingBytes::default(), position: 0 }
     }
 
     /// Takes one id and gives the characters that are now whole; bytes that are no UTF-8 become U+FFFD.
     pub fn push(&mut self, id: u32) -> Result<String> {
-        let Some(bytes) = self.tokenizer.token_bytes(id) else {
+        let Some(text) = self.pending.push(self.tokenizer, id) else {
             let vocab_size = self.tokenizer.vocab_size();
             return Err(Error::UnknownId { id, position: self.position, vocab_size });
         };
         self.position += 1;
-        self.pending.extend_from_slice(bytes);
-        let whole = self.pending.len() - unfinished(&self.pending);
-        let text = String::from_utf8_lossy(&self.pending[..whole]).into_owned();
-        self.pending.drain(..whole);
         Ok(text)
     }
 
     /// Ends the stream; what was incomplete, if anything.
     pub fn finish(self) -> Option<Incomplete> {
-        (!self.pending.is_empty()).then_some(Incomplete { bytes: self.pending })
+        (!self.pending.0.is_empty()).then_some(Incomplete { bytes: self.pending.0 })
     }
 }
 

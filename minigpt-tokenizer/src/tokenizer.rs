@@ -172,7 +172,8 @@ impl Tokenizer {
         }
     }
 
-    pub(crate) fn token_bytes(&self, id: u32) -> Option<&[u8]> {
+    /// The bytes of a token, which may be a part of a character.
+    pub fn token_bytes(&self, id: u32) -> Option<&[u8]> {
         match self {
             Self::Char(tokenizer) => tokenizer.token(id).map(str::as_bytes),
             Self::Bpe(tokenizer) => tokenizer.token(id),

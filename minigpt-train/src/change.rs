@@ -7,7 +7,7 @@ use std::fmt;
 
 /// The settings that say how long a run is and how it is watched. All others say which run it is. The data may lie
 /// elsewhere: a fingerprint tells whether it is the same.
-const CHANGEABLE: [&str; 15] = [
+const CHANGEABLE: [&str; 16] = [
     "train.max_iters",
     "train.epochs",
     "train.lr_decay_iters",
@@ -17,6 +17,7 @@ const CHANGEABLE: [&str; 15] = [
     "train.save_interval",
     "train.save_seconds",
     "train.keep_checkpoints",
+    "train.snapshots",
     "train.patience",
     "train.sample_interval",
     "train.max_minutes",

@@ -4,7 +4,6 @@ use crate::change::Change;
 use crate::config::TrainConfig;
 use crate::epoch::{EpochLoss, ExactNumber};
 use crate::error::{Error, Result};
-use crate::optimizer::Optimizer;
 use crate::run_folder::{RunFolder, io};
 use candle_core::{Device, Tensor};
 use minigpt_data::Position;
@@ -53,8 +52,8 @@ pub struct State {
     pub train: TrainConfig,
     /// Parts that a batch is split into, whose gradients are added: the last digits depend on it. 0 in a checkpoint of
     /// before it was kept.
-    #[serde(default)]
-    pub workers: usize,
+    #[serde(default, alias = "workers")]
+    pub parts: usize,
     /// What was changed when the run went on.
     #[serde(default)]
     pub changes: Vec<Change>,
@@ -79,8 +78,11 @@ pub struct Checkpoint {
     /// Where the run stood.
     pub state: State,
     /// What the optimiser remembered.
-    pub optimizer: HashMap<String, Tensor>,
+    pub optimizer: Moments,
 }
+
+/// What an optimiser remembers, by name.
+pub type Moments = HashMap<String, Tensor>;
 
 /// What a model folder holds.
 #[derive(Clone, Copy)]
@@ -95,20 +97,25 @@ pub struct Model<'a> {
     pub template: Option<&'a ChatTemplate>,
 }
 
-/// Writes the model folder `name` of a run; with an optimiser, all that resuming needs.
-pub fn save(run: &RunFolder, name: &str, model: Model, resume: Option<(&State, &Optimizer)>) -> Result<()> {
+/// Writes the model folder `name` of a run; with what its optimiser remembers, all that resuming needs.
+pub fn save(run: &RunFolder, name: &str, model: Model, resume: Option<(&State, &Moments)>) -> Result<()> {
     let Model { gpt, extra, tokenizer, template } = model;
+    let mut extra = extra.clone();
+    if let (Some(template), Some(tokenizer)) = (template, tokenizer) {
+        // What it learned ends as its template says, whatever the model that it began with says.
+        extra.extend(template.config_keys(tokenizer));
+    }
     run.replace(name, |target| {
-        hugging_face::save_as(gpt.view(), extra, target, SaveOptions::default(), &mut |_, _| {})?;
+        hugging_face::save_as(gpt.view(), &extra, target, SaveOptions::default(), &mut |_, _| {})?;
         if let Some(tokenizer) = tokenizer {
             tokenizer.save(target)?;
         }
         if let Some(template) = template {
             template.save(target)?;
         }
-        if let Some((state, optimizer)) = resume {
+        if let Some((state, moments)) = resume {
             let path = target.join(OPTIMIZER);
-            candle_core::safetensors::save(&optimizer.state(), &path)
+            candle_core::safetensors::save(moments, &path)
                 .map_err(|e| Error::Checkpoint(format!("could not write {}: {e}", path.display())))?;
             let path = target.join(STATE);
             let text = serde_json::to_string_pretty(state).map_err(|e| Error::Checkpoint(e.to_string()))?;
@@ -129,9 +136,17 @@ pub fn exists(folder: &Path) -> Result<bool> {
 /// Reads where the run of a checkpoint stood.
 pub fn state(folder: &Path) -> Result<State> {
     let path = folder.join(STATE);
-    let text = minigpt_files::read_text(&path, LARGEST_STATE)?;
-    serde_json::from_str(&text)
-        .map_err(|e| Error::Checkpoint(format!("{}: not a training state: {e}", path.display())))
+    parse_state(&state_text(folder)?).map_err(|e| Error::Checkpoint(format!("{}: {e}", path.display())))
+}
+
+/// The same from the file's text.
+pub fn parse_state(text: &str) -> Result<State> {
+    serde_json::from_str(text).map_err(|e| Error::Checkpoint(format!("not a training state: {e}")))
+}
+
+/// The text of the file that says where the run of a checkpoint stood.
+pub fn state_text(folder: &Path) -> Result<String> {
+    Ok(minigpt_files::read_text(&folder.join(STATE), LARGEST_STATE)?)
 }
 
 /// Reads a checkpoint.

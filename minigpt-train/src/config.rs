@@ -5,6 +5,9 @@ use crate::optimizer::{OptimizerConfig, OptimizerKind};
 use crate::schedule::{Decay, Schedule};
 use serde::{Deserialize, Serialize};
 
+/// Parts that a batch may be split into.
+pub const MOST_PARTS: usize = 4096;
+
 /// Everything about a training run but the model and the data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -17,6 +20,9 @@ pub struct TrainConfig {
     pub batch_size: usize,
     /// Micro-batches whose gradients make one step.
     pub gradient_accumulation_steps: usize,
+    /// Parts that each batch is split into, on all ranks and threads together: the weights depend on it in their last
+    /// digits, and on nothing else of those. 0 for one a thread on every rank.
+    pub parts: usize,
     /// The full learning rate.
     pub learning_rate: f64,
     /// The learning rate at the end.
@@ -54,6 +60,9 @@ pub struct TrainConfig {
     pub save_seconds: f64,
     /// Checkpoints to keep beside `last` and `best`, each under its step.
     pub keep_checkpoints: usize,
+    /// Copies of the model in f16 to keep in `snapshots`, close to each other at first and ever farther apart; 0 for none. When
+    /// absent 16, or none of a model of more than 5 million parameters.
+    pub snapshots: Option<u64>,
     /// Evaluations without a better validation loss after which to stop; 0 for never.
     pub patience: u64,
     /// Steps between samples; 0 for none.
@@ -71,6 +80,7 @@ impl Default for TrainConfig {
             epochs: None,
             batch_size: 12,
             gradient_accumulation_steps: 1,
+            parts: 0,
             learning_rate: 1e-3,
             min_lr: 1e-4,
             warmup_iters: 100,
@@ -89,6 +99,7 @@ impl Default for TrainConfig {
             save_interval: 0,
             save_seconds: 30.0,
             keep_checkpoints: 0,
+            snapshots: None,
             patience: 0,
             sample_interval: 0,
             max_minutes: 0.0,
@@ -108,6 +119,7 @@ impl TrainConfig {
             ("log_interval", self.log_interval, u64::MAX),
             ("epochs", self.epochs.unwrap_or(1), 1 << 32),
             ("max_iters", self.max_iters, 1 << 53),
+            ("snapshots", self.snapshots.unwrap_or(0).max(1), 1 << 10),
         ];
         for (name, value, most) in counts {
             if value == 0 || value > most {
@@ -115,6 +127,10 @@ impl TrainConfig {
                     "{name} is {value}; it must be at least 1 and at most {most}"
                 )));
             }
+        }
+        if self.parts > MOST_PARTS {
+            let parts = self.parts;
+            return Err(Error::Config(format!("parts is {parts}; it must be at most {MOST_PARTS}")));
         }
         let numbers = [
             ("learning_rate", self.learning_rate),

@@ -76,6 +76,15 @@ pub enum Error {
     /// The system gave no threads.
     #[error("the system gives no more threads ({0}); RAYON_NUM_THREADS says how many are asked for")]
     Threads(#[from] rayon::ThreadPoolBuildError),
+    /// Another rank failed, is gone, or differs from this one.
+    #[error("{0}")]
+    OtherRank(String),
+    /// MPI can't be used.
+    #[error("{0}")]
+    Mpi(String),
+    /// The system gave no thread to watch over the others.
+    #[error("the system gives no thread to watch the other ranks with: {0}")]
+    Watchdog(#[source] std::io::Error),
     /// A tensor operation failed.
     #[error(transparent)]
     Tensor(#[from] candle_core::Error),

@@ -16,6 +16,12 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
+    /// More data was predicted.
+    pub fn add(&mut self, more: Self) {
+        self.sum += more.sum;
+        self.tokens += more.tokens;
+    }
+
     /// The mean over tokens; none where nothing counted.
     pub fn loss(&self) -> Option<f64> {
         (self.tokens > 0).then(|| self.sum / self.tokens as f64)
@@ -33,15 +39,26 @@ pub fn evaluate<D: Dataset>(
     let mut evaluation = Evaluation::default();
     for batch in 0..batches.min(data.batches_per_epoch()) {
         let batch = data.batch(Position { epoch: 0, batch })?;
-        let judge =
-            |parts: Vec<Batch>| parts.iter().map(|part| loss(gpt, part, None)).collect::<Result<Vec<_>>>();
-        for judged in workers.map(batch.split(workers.count()), judge) {
-            for loss in judged? {
-                evaluation.sum += loss.value()?;
-                evaluation.tokens += loss.tokens as u64;
-            }
-        }
+        evaluation.add(evaluate_batch(gpt, &batch, workers.count(), workers)?);
         each(&batch);
+    }
+    Ok(evaluation)
+}
+
+/// The same for one batch, split into so many parts.
+pub(crate) fn evaluate_batch(
+    gpt: &Gpt,
+    batch: &Batch,
+    parts: usize,
+    workers: &Workers,
+) -> Result<Evaluation> {
+    let mut evaluation = Evaluation::default();
+    let judge =
+        |parts: Vec<Batch>| parts.iter().map(|part| loss(gpt, part, None)).collect::<Result<Vec<_>>>();
+    for judged in workers.map(batch.split(parts), judge) {
+        for loss in judged? {
+            evaluation.add(Evaluation { sum: loss.value()?, tokens: loss.tokens as u64 });
+        }
     }
     Ok(evaluation)
 }

@@ -1,6 +1,6 @@
 //! Tensors on the CPU as the flat memory that they are: read and changed in place, by all threads.
 
-use candle_core::{CpuStorage, DType, InplaceOp1, Layout, Result, Storage, Tensor};
+use candle_core::{CpuStorage, DType, Device, InplaceOp1, Layout, Result, Storage, Tensor, Var};
 use rayon::prelude::*;
 use std::cell::RefCell;
 
@@ -26,6 +26,24 @@ pub fn change<R>(x: &Tensor, f: impl FnOnce(&mut [f32]) -> Result<R>) -> Result<
     let change = Change { f: RefCell::new(Some(f)), result: RefCell::new(None) };
     x.inplace_op1(&change)?;
     change.result.into_inner().unwrap_or_else(|| candle_core::bail!("a tensor that was not changed"))
+}
+
+/// The tensors as flat ones: themselves where they are, otherwise copies.
+pub fn all_flat(tensors: &[Tensor]) -> crate::error::Result<Vec<Tensor>> {
+    let flat = |x: &Tensor| match is_flat(x) {
+        true => Ok(x.clone()),
+        false => Ok(x.to_device(&Device::Cpu)?.to_dtype(DType::F32)?.contiguous()?.detach()),
+    };
+    tensors.iter().map(flat).collect()
+}
+
+/// Puts what was changed in copies that [`all_flat`] made back into the variables that they are copies of.
+pub fn put_back(flat: &[Tensor], variables: &[Tensor]) -> crate::error::Result<()> {
+    for (flat, variable) in flat.iter().zip(variables).filter(|(_, variable)| !is_flat(variable)) {
+        let copy = flat.to_dtype(variable.dtype())?.to_device(variable.device())?;
+        Var::from_tensor(variable)?.set(&copy)?;
+    }
+    Ok(())
 }
 
 /// Adds the elements of one flat tensor to those of another.
@@ -91,7 +109,6 @@ impl<F: FnOnce(&mut [f32]) -> Result<R>, R> InplaceOp1 for Change<F, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use candle_core::Device;
 
     #[test]
     fn numbers_are_changed_added_and_squared_in_place() {

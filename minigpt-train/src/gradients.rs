@@ -58,6 +58,17 @@ impl Gradients {
         Ok(Self(gradients))
     }
 
+    /// One gradient a parameter, in their order.
+    pub(crate) fn from_tensors(tensors: Vec<Tensor>) -> Self {
+        Self(tensors)
+    }
+
+    /// Gradients of nothing learned.
+    pub(crate) fn zeros(parameters: &[Parameter]) -> Result<Self> {
+        let zeros = parameters.iter().map(|parameter| Ok(parameter.tensor.zeros_like()?.detach()));
+        Ok(Self(zeros.collect::<candle_core::Result<_>>()?))
+    }
+
     /// The gradients, in the order of the parameters.
     pub fn tensors(&self) -> &[Tensor] {
         &self.0

@@ -128,6 +128,27 @@ impl Optimizer {
         Ok(())
     }
 
+    /// The names of what it remembers of each parameter: the first thing of all, then the second.
+    pub(crate) fn memory_names(parameters: &[Parameter], kind: OptimizerKind) -> [Vec<Option<String>>; 2] {
+        let names = |p: &Parameter| match (kind, p.role.muon_matrices()) {
+            (OptimizerKind::Muon, Some(_)) => [Some(format!("momentum.{}", p.name)), None],
+            _ => [Some(format!("m.{}", p.name)), Some(format!("v.{}", p.name))],
+        };
+        let (first, second) = parameters.iter().map(names).map(|[first, second]| (first, second)).unzip();
+        [first, second]
+    }
+
+    /// What was found under a name, if it has the shape that it should have.
+    pub(crate) fn checked(found: Option<Tensor>, name: &str, like: &Tensor) -> Result<Tensor> {
+        let found = found.filter(|found| found.dims() == like.dims());
+        found.ok_or_else(|| Error::Checkpoint(format!("the optimiser's {name} is missing or misshapen")))
+    }
+
+    /// Whether it moves the parameter of a name.
+    pub(crate) fn remembers(&self, name: &str) -> bool {
+        self.slots.iter().any(|slot| slot.name == name)
+    }
+
     /// How many steps were made.
     pub fn steps(&self) -> u64 {
         self.step
@@ -155,10 +176,7 @@ impl Optimizer {
             };
             for (part, x) in parts {
                 let name = format!("{part}.{}", slot.name);
-                let found = state.remove(&name).filter(|found| found.dims() == x.dims());
-                *x = found.ok_or_else(|| {
-                    Error::Checkpoint(format!("the optimiser's {name} is missing or misshapen"))
-                })?;
+                *x = Self::checked(state.remove(&name), &name, x)?;
             }
         }
         self.step = step;

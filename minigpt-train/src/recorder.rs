@@ -1,7 +1,7 @@
-//! What a run leaves behind beside its models: `metrics.jsonl`, TensorBoard's event file, and a picture of the loss.
+//! What a run leaves behind beside its models: `metrics.jsonl`, `samples.jsonl`, TensorBoard's event file, and a picture of the loss.
 
 use crate::error::Result;
-use crate::record::{self, Axis, EventFile, Metrics, StepRecord, loss_chart};
+use crate::record::{self, Axis, EventFile, Metrics, SampleLog, StepRecord, loss_chart};
 use crate::run_folder::RunFolder;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub struct Recorder {
     metrics: Metrics,
+    samples: SampleLog,
     events: EventFile,
     path: PathBuf,
 }
@@ -22,11 +23,12 @@ impl Recorder {
             0 => Metrics::create(&path)?,
             step => Metrics::resume(&path, step)?,
         };
+        let samples = SampleLog::resume(&run.join("samples.jsonl"), step)?;
         let mut events = EventFile::create(run.path(), now(), &host())?;
         if step > 0 {
             events.restart(step + 1, now())?;
         }
-        Ok(Self { metrics, events, path: run.path().to_owned() })
+        Ok(Self { metrics, samples, events, path: run.path().to_owned() })
     }
 
     /// Records a step.
@@ -38,6 +40,7 @@ impl Recorder {
 
     /// Records a text that the model wrote.
     pub fn sample(&mut self, step: u64, text: &str) -> Result<()> {
+        self.samples.append(step, text)?;
         self.events.sample(step, now(), text)?;
         Ok(self.events.flush()?)
     }

@@ -27,10 +27,14 @@ impl Workers {
     /// own, which must not cost more memory than the time is worth, and a large model's products are large enough to
     /// be split instead.
     pub fn for_model(gpt: &Gpt) -> Result<Self, ThreadPoolBuildError> {
-        let threads = rayon::current_num_threads();
+        Self::new(Self::suited(gpt), rayon::current_num_threads())
+    }
+
+    /// How many suit a model.
+    pub fn suited(gpt: &Gpt) -> usize {
         let parameters = Plan::new(gpt.config(), 1, 1).parameters.total as usize;
         let most = if gpt.device().is_cpu() { GRADIENTS / parameters.max(1) } else { 1 };
-        Self::new(most.clamp(1, threads), threads)
+        most.clamp(1, rayon::current_num_threads())
     }
 
     /// How many workers there are.
@@ -38,10 +42,17 @@ impl Workers {
         self.0.len()
     }
 
-    /// Each item with a worker of its own, the results in the order of the items. There may be no more items than
-    /// workers; a single one runs here, on all threads of the current pool.
+    /// Each item with a worker of its own, as many at once as there are workers; the results in the order of the items.
     pub fn map<T: Send, R: Send>(&self, items: Vec<T>, f: impl Fn(T) -> R + Sync) -> Vec<R> {
-        assert!(items.len() <= self.count(), "more items than workers");
+        let (mut items, mut results) = (items.into_iter(), Vec::new());
+        while items.len() > 0 {
+            results.extend(self.map_at_once(items.by_ref().take(self.count()).collect(), &f));
+        }
+        results
+    }
+
+    /// No more items than workers; a single one runs here, on all threads of the current pool.
+    fn map_at_once<T: Send, R: Send>(&self, items: Vec<T>, f: &(impl Fn(T) -> R + Sync)) -> Vec<R> {
         if items.len() == 1 {
             return items.into_iter().map(f).collect();
         }
@@ -74,5 +85,6 @@ mod tests {
         assert_eq!(shared.map(vec![(), ()], |()| rayon::current_num_threads()), [2, 2]);
         let here = rayon::current_num_threads();
         assert_eq!(workers.map(vec![1], |_| rayon::current_num_threads()), [here]);
+        assert_eq!(workers.map((0..7).collect(), |i| i), [0, 1, 2, 3, 4, 5, 6]);
     }
 }

@@ -1,8 +1,8 @@
 //! How a model answers in a conversation: what suits its format, and changes by name.
 
-use crate::conversation::Format;
 use crate::error::{Error, Result};
 use crate::model_folder::ModelFolder;
+use minigpt_chat::Format;
 use minigpt_data::QaEncoder;
 use minigpt_generate::{GenerationConfig, Style};
 use std::str::FromStr;
@@ -50,7 +50,7 @@ impl ChatSettings {
             }
         };
         let generation = GenerationConfig { max_new_tokens: 256, ..generation };
-        Ok(Self { generation, guard: true, history: *format != Format::Qa })
+        Ok(Self { generation, guard: true, history: format.remembers() })
     }
 
     /// Changes one setting. What makes no sense is refused, and nothing changes.

@@ -1,49 +1,10 @@
 //! Talking with a model in the format that it knows: questions and separators, a chat template, or plain text.
 
+use crate::ModelFolder;
 use crate::error::{Error, Result};
-use crate::{ModelFolder, guarded, template};
-use minigpt_data::{QaEncoder, Role, Turn};
-use minigpt_formats::{ChatTemplate, OnDisk};
-use minigpt_tokenizer::SEP;
-use minijinja::context;
+use minigpt_chat::{Format, role_name};
+use minigpt_data::{Role, Turn};
 use serde_json::json;
-use std::collections::BTreeMap;
-
-/// How a model expects to be spoken to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Format {
-    /// `question <sep> answer <sep>`, as question/answer data is trained.
-    Qa,
-    /// The chat template that came with the model.
-    Template(ChatTemplate),
-    /// The text so far, and nothing else: the model goes on with it.
-    Plain,
-}
-
-impl Format {
-    /// The format of a model: its chat template if it has one, questions if it knows `<sep>`, otherwise plain.
-    pub fn of(model: &ModelFolder) -> Result<Self> {
-        if minigpt_files::is_there(&model.path)?
-            && let Some(template) = ChatTemplate::of(&OnDisk::open(&model.path)?)?
-        {
-            // What this program trains on single questions needs no template to be spoken to.
-            let encoder = model.tokenizer.as_ref().and_then(|tokenizer| QaEncoder::new(tokenizer).ok());
-            let single = encoder.is_some_and(|encoder| template.source == encoder.template(false));
-            return Ok(if single { Self::Qa } else { Self::Template(template) });
-        }
-        let separator = model.need_tokenizer()?.special_id(SEP);
-        Ok(if separator.is_some() { Self::Qa } else { Self::Plain })
-    }
-
-    /// In words.
-    pub fn describe(&self) -> &'static str {
-        match self {
-            Self::Qa => "question <sep> answer <sep>, as the model was trained",
-            Self::Template(_) => "the model's own chat template",
-            Self::Plain => "plain: the model goes on with your text",
-        }
-    }
-}
 
 /// What was said so far, and how the model is to be told.
 #[derive(Debug, Clone)]
@@ -58,7 +19,7 @@ impl Conversation {
     /// A conversation that has not begun. A question/answer model has learnt from single questions, so it is told
     /// nothing of those before.
     pub fn new(format: Format) -> Self {
-        let remembers = format != Format::Qa;
+        let remembers = format.remembers();
         Self { format, turns: Vec::new(), remembers }
     }
 
@@ -104,20 +65,12 @@ impl Conversation {
     }
 
     fn encode(&self, model: &ModelFolder, turns: &[Turn]) -> Result<Vec<u32>> {
-        let tokenizer = model.need_tokenizer()?;
-        match &self.format {
-            Format::Qa => Ok(QaEncoder::new(tokenizer)?.prompt(turns)?),
-            Format::Template(template) => guarded::encode(tokenizer, template, turns),
-            Format::Plain => {
-                let text: Vec<&str> = turns.iter().map(|turn| turn.text.as_str()).collect();
-                Ok(tokenizer.encode(&text.join("\n"))?)
-            }
-        }
+        Ok(self.format.encode(model.need_tokenizer()?, turns)?)
     }
 
     /// The conversation as one line of a question/answer file.
     pub fn to_json(&self) -> String {
-        let message = |turn: &Turn| json!({ "role": role(turn.role), "content": turn.text });
+        let message = |turn: &Turn| json!({ "role": role_name(turn.role), "content": turn.text });
         json!({ "messages": self.turns.iter().map(message).collect::<Vec<_>>() }).to_string()
     }
 
@@ -131,23 +84,6 @@ impl Conversation {
     }
 }
 
-fn role(role: Role) -> &'static str {
-    match role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
-    }
-}
-
-/// Turns as a chat template writes them, up to where the model is to speak.
-pub(crate) fn render(template: &ChatTemplate, turns: &[Turn]) -> Result<String> {
-    let message = |turn: &Turn| context! { role => role(turn.role), content => turn.text.clone() };
-    let messages: Vec<_> = turns.iter().map(message).collect();
-    let tokens = minijinja::Value::from(template.tokens.iter().cloned().collect::<BTreeMap<_, _>>());
-    let values = context! { messages, add_generation_prompt => true, ..tokens };
-    template::render(&template.source, &values)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,7 +95,7 @@ mod tests {
         let vocab_size = tokenizer.vocab_size();
         let shape = Config { n_layer: 1, n_head: 1, n_embd: 8, block_size, vocab_size, ..Config::default() };
         let gpt = Gpt::new(shape, 1, &Device::Cpu).unwrap();
-        ModelFolder { path: "nowhere".into(), gpt, extra: ExtraKeys::new(), tokenizer: Some(tokenizer) }
+        ModelFolder::new("nowhere", gpt, ExtraKeys::new(), Some(tokenizer))
     }
 
     fn qa_tokenizer() -> Tokenizer {
@@ -170,7 +106,7 @@ mod tests {
     #[test]
     fn a_question_answer_model_is_asked_one_question_at_a_time_unless_told_otherwise() {
         let model = model(qa_tokenizer(), 16);
-        let mut talk = Conversation::new(Format::of(&model).unwrap());
+        let mut talk = Conversation::new(model.format().unwrap().clone());
         assert_eq!(talk.format(), &Format::Qa);
         assert!(talk.prompt(&model, 4).is_err());
         talk.say(Role::User, "ab");
@@ -186,6 +122,16 @@ mod tests {
     }
 
     #[test]
+    fn a_bare_text_is_wrapped_and_one_that_names_special_tokens_is_not() {
+        let model = model(qa_tokenizer(), 16);
+        let wrap = |text: &str| model.format().unwrap().wrap(model.need_tokenizer().unwrap(), text).unwrap();
+        assert_eq!(wrap("ab").unwrap(), model.encode("ab<sep>").unwrap());
+        assert_eq!((wrap("ab<sep>"), wrap("<unk>"), wrap("")), (None, None, None));
+        assert_eq!(Format::Plain.wrap(model.need_tokenizer().unwrap(), "ab").unwrap(), None);
+        assert_eq!(model.prompt("ab").unwrap(), model.prompt("ab<sep>").unwrap());
+    }
+
+    #[test]
     fn a_conversation_can_be_saved_and_loaded() {
         let mut talk = Conversation::new(Format::Plain);
         talk.say(Role::User, "你好\n\"you\"");
@@ -195,22 +141,5 @@ mod tests {
         assert_eq!(loaded.turns(), talk.turns());
         assert!(loaded.load_json("{").unwrap_err().to_string().starts_with("not a conversation"));
         assert_eq!(loaded.turns().len(), 2, "a file that can't be read changes nothing");
-    }
-
-    #[test]
-    fn templates_are_hugging_faces() {
-        // What ChatML looks like in most models of the hub.
-        let source = "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] \
-                      + '<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' \
-                      }}{% endif %}{{ eos_token.strip() }}";
-        let turns = [Turn { role: Role::User, text: "Hi".into() }];
-        let tokens = [("eos_token".to_owned(), "!".to_owned())];
-        let want = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n!";
-        let render = |source: &str, tokens: &[(String, String)]| {
-            render(&ChatTemplate { source: source.to_owned(), tokens: tokens.to_vec() }, &turns)
-        };
-        assert_eq!(render(source, &tokens).unwrap(), want);
-        assert!(render("{% for %}", &[]).is_err());
-        assert!(render("{{ raise_exception('no system turn') }}", &[]).is_err());
     }
 }

@@ -59,27 +59,11 @@ impl Hub {
     /// A model's folder in the cache, fetched if need be. `name` is `owner/model`, with `@revision` behind it if not the
     /// main one is meant.
     pub fn fetch(&self, name: &str, on: &mut dyn FnMut(&str, DownloadEvent)) -> Result<PathBuf> {
-        let (repository, revision) = name.split_once('@').unwrap_or((name, "main"));
-        check_name(repository, revision)?;
-        let models = self.cache.join("hub").join(repository.replace('/', "--"));
-        let reference = models.join("refs").join(revision);
         if self.offline {
-            let commit = fs::read_to_string(&reference).ok().filter(|commit| is_commit(commit.trim()));
-            let Some(commit) = commit else {
-                return refuse(format!(
-                    "{name} is not in the cache ({}), and the hub may not be asked (offline)",
-                    models.display()
-                ));
-            };
-            let folder = models.join(commit.trim());
-            return match CheckedFiles::open(&folder).first_problem()? {
-                None => Ok(folder),
-                Some(problem) => refuse(format!(
-                    "{name} in the cache ({}) can't be used: {problem}; go online once, and it is fetched again",
-                    folder.display()
-                )),
-            };
+            return self.cached(name);
         }
+        let (repository, revision) = split(name)?;
+        let models = self.models(repository);
         let listing = self.listing(repository, revision)?;
         let folder = models.join(&listing.sha);
         create(&folder)?;
@@ -91,10 +75,42 @@ impl Hub {
         for file in listing.shards(&folder)? {
             self.file(repository, &listing, &file, &folder, &mut checked, on)?;
         }
-        let parent = models.join("refs");
-        create(&parent)?;
-        minigpt_files::write_file(&reference, listing.sha.as_bytes())?;
+        let references = models.join("refs");
+        create(&references)?;
+        minigpt_files::write_file(&references.join(revision), listing.sha.as_bytes())?;
         Ok(folder)
+    }
+
+    /// The same, but the hub is asked only for what is not in the cache whole: a model that was fetched once is used
+    /// without a network, and stays as it was until somebody calls [`Self::fetch`].
+    pub fn open(&self, name: &str, on: &mut dyn FnMut(&str, DownloadEvent)) -> Result<PathBuf> {
+        self.cached(name).or_else(|_| self.fetch(name, on))
+    }
+
+    /// A model that is in the cache, whole.
+    fn cached(&self, name: &str) -> Result<PathBuf> {
+        let (repository, revision) = split(name)?;
+        let models = self.models(repository);
+        let commit = fs::read_to_string(models.join("refs").join(revision)).ok();
+        let Some(commit) = commit.filter(|commit| is_commit(commit.trim())) else {
+            return refuse(format!(
+                "{name} is not in the cache ({}), and the hub may not be asked (offline)",
+                models.display()
+            ));
+        };
+        let folder = models.join(commit.trim());
+        match CheckedFiles::open(&folder).first_problem()? {
+            None => Ok(folder),
+            Some(problem) => refuse(format!(
+                "{name} in the cache ({}) can't be used: {problem}; go online once, and it is fetched again",
+                folder.display()
+            )),
+        }
+    }
+
+    /// Where the revisions of a model are kept.
+    fn models(&self, repository: &str) -> PathBuf {
+        self.cache.join("hub").join(repository.replace('/', "--"))
     }
 
     fn listing(&self, repository: &str, revision: &str) -> Result<Listing> {
@@ -154,6 +170,13 @@ impl Hub {
 
 fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The repository and the revision of a name, both sound.
+fn split(name: &str) -> Result<(&str, &str)> {
+    let (repository, revision) = name.split_once('@').unwrap_or((name, "main"));
+    check_name(repository, revision)?;
+    Ok((repository, revision))
 }
 
 /// A name may not lead out of the cache, nor to another place of the server.

@@ -3,54 +3,96 @@
 //!
 //! It never prints, parses a command line or names an option in an error: a program that uses it decides what people see.
 //!
-//! Begin with [`ModelFolder`] to use a model, [`Conversation`] and [`ChatSettings`] to talk with one, and [`RunConfig`]
-//! and [`Run`] to train one.
-//!
 //! ```no_run
-//! use minigpt::generate::{GenerationConfig, generate};
-//! use minigpt::{ModelFolder, model::Device};
-//! use std::path::Path;
+//! use minigpt::ModelFolder;
 //!
-//! let model = ModelFolder::open(Path::new("runs/demo/best"), &Device::Cpu)?;
-//! let prompt = model.encode("To be, or not to be")?;
-//! let config = GenerationConfig { max_new_tokens: 40, ..GenerationConfig::default() };
-//! let texts = generate(&model.gpt, &[prompt], &config, model.tokenizer.as_ref())?;
-//! assert!(texts[0].text.is_some());
+//! let model = ModelFolder::open("runs/demo")?; // or a model folder, a GGUF file, "hf:openai-community/gpt2"
+//! println!("{}", model.generate("Who was the first person on the moon?")?);
+//! for piece in model.stream("What is the capital of Chile?")? {
+//!     print!("{}", piece?);
+//! }
 //! # Ok::<(), minigpt::Error>(())
 //! ```
+//!
+//! Training, from a file such as those in `configs/`:
+//!
+//! ```
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let (file, out) = (folder.path().join("run.toml"), folder.path().join("run"));
+//! # let text = folder.path().join("book.txt");
+//! # std::fs::write(&text, "the cat sat on the mat. ".repeat(40)).unwrap();
+//! # let small = "[model]\nn_layer = 1\nn_head = 1\nn_embd = 8\nblock_size = 8\n[train]\nmax_iters = 1\nbatch_size = 2\n";
+//! # std::fs::write(&file, format!("{small}[data]\npath = {text:?}\n")).unwrap();
+//! let report = minigpt::train(file, out)?; // for example ("run.toml", "runs/book")
+//! let model = minigpt::ModelFolder::open(report.model)?;
+//! assert!(!model.generate("the cat")?.is_empty());
+//! # Ok::<(), minigpt::Error>(())
+//! ```
+//!
+//! Then [`Conversation`] and [`ChatSettings`] to talk with a model, [`Run`] and [`RunConfig`] to watch a training run, to go
+//! on with one or to fine-tune, and [`answer_all`] to score. `examples/` has each of these on a page.
 
 mod chat_settings;
+mod cluster;
 mod conversation;
 mod error;
-mod guarded;
 mod hub;
 mod hub_cache;
 mod hub_listing;
+mod inside;
 pub mod limit;
 pub mod machine;
 mod model_folder;
+mod model_place;
 mod questions;
+mod ready_configs;
+mod recipe;
 mod run;
 mod run_config;
+mod run_plan;
+mod setting_place;
 pub mod settings;
-mod template;
+mod settings_table;
+mod step_time;
+mod suggestion;
+pub mod sweep;
+mod training;
+mod writing;
 
 pub use minigpt_charts as charts;
+pub use minigpt_chat as chat;
 pub use minigpt_data as data;
 pub use minigpt_formats as formats;
 pub use minigpt_generate as generate;
+pub use minigpt_insight as insight;
 pub use minigpt_model as model;
+pub use minigpt_scaling as scaling;
 pub use minigpt_tokenizer as tokenizer;
 pub use minigpt_train as train;
 
 pub use chat_settings::ChatSettings;
-pub use conversation::{Conversation, Format};
+pub use cluster::{ClusterPlan, ClusterSpeed, Network};
+pub use conversation::Conversation;
 pub use error::{Error, Result};
 pub use hub::Hub;
+pub use inside::{Snapshot, snapshots};
+pub use minigpt_chat::Format;
 pub use model_folder::ModelFolder;
+pub use model_place::ModelPlace;
 pub use questions::{Answered, answer_all};
-pub use run::{Place, Run, tokenizer_beside};
+pub use ready_configs::{READY_CONFIGS, ReadyConfig};
+pub use run::{Place, Run, RunEvaluation};
 pub use run_config::{DataConfig, RunConfig, SampleConfig};
+pub use run_plan::RunPlan;
+pub use settings_table::{Allowed, SECTIONS, SETTINGS, SettingInfo};
+pub use step_time::{StepTimer, random_ids, step_time};
+pub use suggestion::{MINUTES, Suggestion};
+pub use training::train;
+pub use writing::TextPieces;
+
+// For the command line, which looks at data without training on it.
+#[doc(hidden)]
+pub use run::tokenizer_beside;
 
 /// The example of the README, compiled.
 #[cfg(doctest)]

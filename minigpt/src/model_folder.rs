@@ -1,16 +1,20 @@
-//! A model folder as a whole: the decoder and the tokenizer that belongs to it.
+//! A model as a whole: the decoder, the tokenizer that belongs to it, and how it is spoken to.
 
 use crate::error::{Error, Result};
-use minigpt_formats::{ExtraKeys, Loaded, OnDisk};
+use crate::model_place::ModelPlace;
+use minigpt_chat::Format;
+use minigpt_formats::{ChatTemplate, ExtraKeys, Loaded, OnDisk};
 use minigpt_kernels::ElementType;
 use minigpt_model::{Device, Gpt};
 use minigpt_tokenizer::Tokenizer;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// A model with its tokenizer, which a folder may lack.
 #[derive(Debug, Clone)]
 pub struct ModelFolder {
-    /// Where it came from.
+    /// The folder or file that was opened: of a run its `best` or `last`, of the hub its place in the cache.
     pub path: PathBuf,
     /// The decoder.
     pub gpt: Gpt,
@@ -18,21 +22,38 @@ pub struct ModelFolder {
     pub extra: ExtraKeys,
     /// Its tokenizer, if the folder holds one.
     pub tokenizer: Option<Tokenizer>,
+    format: OnceLock<Format>,
 }
 
 impl ModelFolder {
-    /// Opens a folder (or a GGUF file, or nanoGPT's checkpoint), and makes sure that its tokenizer fits its model.
-    pub fn open(path: &Path, device: &Device) -> Result<Self> {
+    /// A model that is in memory already; `path` is where its chat template is looked for, and may be nowhere.
+    pub fn new(path: impl Into<PathBuf>, gpt: Gpt, extra: ExtraKeys, tokenizer: Option<Tokenizer>) -> Self {
+        Self { path: path.into(), gpt, extra, tokenizer, format: OnceLock::new() }
+    }
+
+    /// Opens a model on the CPU: a model folder, a run (its `best`, else its `last`), a GGUF file, nanoGPT's `ckpt.pt`, or
+    /// `hf:owner/name` of the hub, which is fetched the first time.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_on(path, &Device::Cpu)
+    }
+
+    /// The same on a device.
+    pub fn open_on(path: impl AsRef<Path>, device: &Device) -> Result<Self> {
         Self::open_as(path, device, None)
     }
 
     /// The same with matrices quantised to an element type, if one is given: less memory and more tokens a second, a little less exact.
-    pub fn open_as(path: &Path, device: &Device, element_type: Option<ElementType>) -> Result<Self> {
-        let files = OnDisk::open(path)?;
+    pub fn open_as(
+        path: impl AsRef<Path>,
+        device: &Device,
+        element_type: Option<ElementType>,
+    ) -> Result<Self> {
+        let ModelPlace { path, .. } = ModelPlace::find(path)?;
+        let files = OnDisk::open(&path)?;
         let model = files.model()?;
         let tokenizer = files.tokenizer(None, model.config())?.map(|(tokenizer, _)| tokenizer.leaving_out());
         let Loaded { gpt, extra } = model.load_as(device, element_type)?;
-        Ok(Self { path: path.to_owned(), gpt, extra, tokenizer })
+        Ok(Self::new(path, gpt, extra, tokenizer))
     }
 
     /// The tokenizer, or an error that says that there is none.
@@ -40,14 +61,44 @@ impl ModelFolder {
         self.tokenizer.as_ref().ok_or_else(|| Error::NoTokenizer(self.path.clone()))
     }
 
-    /// The tokens that end a text: the one that the model's configuration names, and the separator behind an answer.
+    /// How the model expects to be spoken to; its files are looked at once.
+    pub fn format(&self) -> Result<&Format> {
+        match self.format.get() {
+            Some(format) => Ok(format),
+            None => {
+                let template = match minigpt_files::is_there(&self.path)? {
+                    true => ChatTemplate::of(&OnDisk::open(&self.path)?)?,
+                    false => None,
+                };
+                if template.is_none() {
+                    self.need_tokenizer()?;
+                }
+                let format = Format::choose(template, self.tokenizer.as_ref());
+                Ok(self.format.get_or_init(|| format))
+            }
+        }
+    }
+
+    /// The tokens that end a text: those that the model's configuration and its chat template name, and the separator behind
+    /// an answer.
     pub fn stop_ids(&self) -> Vec<u32> {
-        let named = self.extra.get("eos_token_id").and_then(serde_json::Value::as_u64);
-        let separator =
-            self.tokenizer.as_ref().and_then(|tokenizer| tokenizer.special_id(minigpt_tokenizer::SEP));
+        let named = match self.extra.get("eos_token_id") {
+            Some(Value::Array(ids)) => ids.iter().collect(),
+            named => Vec::from_iter(named),
+        };
+        let named = named.into_iter().filter_map(|id| u32::try_from(id.as_u64()?).ok());
+        let special = |name: &str| self.tokenizer.as_ref()?.special_id(name);
+        let separator = special(minigpt_tokenizer::SEP);
+        let template = match self.format() {
+            Ok(Format::Template(template)) => template.token("eos_token").and_then(special),
+            _ => None,
+        };
         let vocab_size = self.gpt.config().vocab_size;
-        let known = named.and_then(|id| u32::try_from(id).ok()).into_iter().chain(separator);
-        known.filter(|&id| (id as usize) < vocab_size).collect()
+        let mut ids: Vec<u32> = named.chain(separator).chain(template).collect();
+        ids.retain(|&id| (id as usize) < vocab_size);
+        ids.sort_unstable();
+        ids.dedup();
+        ids
     }
 
     /// The ids of a text in which the names of special tokens mean those tokens.

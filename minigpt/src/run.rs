@@ -2,7 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::machine;
+use crate::model_place::ModelPlace;
 use crate::run_config::RunConfig;
+use crate::settings;
 use minigpt_data::{
     BadLines, Corpus, CorpusKind, CorpusOptions, CorpusParts, Padding, QaOptions, RandomRows, ReadOptions,
     Source, TokenizerChoice,
@@ -12,8 +14,16 @@ use minigpt_formats::{ExtraKeys, Loaded, OnDisk, load, load_config};
 use minigpt_model::plan::Plan;
 use minigpt_model::{Config, Device, Gpt};
 use minigpt_tokenizer::{Tokenizer, UNK};
-use minigpt_train::{Change, RunFolder, Trainer, TrainingData, checkpoint};
+use minigpt_train::{Alone, Change, Exchange, RunFolder, Trainer, TrainingData, checkpoint};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+mod evaluation;
+mod invitation;
+
+use invitation::Invitation;
+
+pub use evaluation::RunEvaluation;
 
 /// The file in a run's folder that says how it is trained.
 const SETTINGS: &str = "config.toml";
@@ -23,7 +33,7 @@ const SETTINGS: &str = "config.toml";
 pub struct Place<'a> {
     /// The run's folder.
     pub out: &'a Path,
-    /// A model to start from.
+    /// A model to start from: all that [`ModelPlace::find`] finds.
     pub from: Option<&'a Path>,
 }
 
@@ -48,18 +58,33 @@ pub struct Run {
 impl Run {
     /// Opens all that a new run needs: its data, its model, its folder. `changes` are the settings that were asked for
     /// one by one (`model.n_layer=2`): a model that is there already must agree with them.
-    pub fn start(mut config: RunConfig, changes: &[String], place: Place, device: &Device) -> Result<Self> {
+    pub fn start(config: RunConfig, changes: &[String], place: Place, device: &Device) -> Result<Self> {
+        Self::start_on(Alone::exchange(), config, changes, place, device)
+    }
+
+    /// The same on several ranks, as the first of them; the others [`join`](Self::join).
+    pub fn start_on(
+        exchange: Arc<dyn Exchange>,
+        mut config: RunConfig,
+        changes: &[String],
+        place: Place,
+        device: &Device,
+    ) -> Result<Self> {
         let Place { out, from } = place;
-        let named = named_settings(changes);
+        let from = from.map(ModelPlace::find).transpose()?;
+        let from = from.as_ref().map(|place| place.path.as_path());
+        let changes = settings::with_sections(changes)?;
+        let named = named_settings(&changes);
         let context = from.map(|from| context(&config, from, &named)).transpose()?;
-        let OpenedData { data, bad_lines, kind, notes } = open_run_data(&config, from, context)?;
+        let OpenedData { data, bad_lines, kind, notes, brought } = open_run_data(&config, from, context)?;
         config.model = shape(&config, &data, from, context, &named)?;
-        check_memory(&config)?;
+        check_memory(&config, 1)?;
         // Opened last: nothing is made before it is certain that it can be trained.
         let run = RunFolder::open(out)?;
         let (tokenizer, settings) = (data.tokenizer.clone(), run.join(SETTINGS));
         let Loaded { gpt, extra } = model(&config, from, device)?;
-        let trainer = Trainer::new(gpt, data, config.train.clone(), run)?.with_extra(extra);
+        Invitation::new(&config, tokenizer.as_ref().filter(|_| brought), None)?.send(&exchange)?;
+        let trainer = Trainer::new_on(exchange, gpt, data, config.train.clone(), run)?.with_extra(extra);
         // Only now is the run accepted; a refused one leaves the folder as it was.
         minigpt_files::write_file(&settings, config.to_toml()?.as_bytes())?;
         Ok(Self { trainer, config, changes: Vec::new(), tokenizer, bad_lines, kind, notes })
@@ -68,15 +93,28 @@ impl Run {
     /// Goes on with the run in a folder, with its own settings but for `changes` such as `train.max_iters=960`. A
     /// change that would make it another run is refused.
     pub fn resume(out: &Path, changes: &[String], device: &Device) -> Result<Self> {
+        Self::resume_on(Alone::exchange(), out, changes, device)
+    }
+
+    /// The same on several ranks, however many there were before, as the first of them; the others
+    /// [`join`](Self::join).
+    pub fn resume_on(
+        exchange: Arc<dyn Exchange>,
+        out: &Path,
+        changes: &[String],
+        device: &Device,
+    ) -> Result<Self> {
         if !out.is_dir() {
             return Err(Error::NoRun(out.to_owned()));
         }
+        let changes = &settings::with_sections(changes)?;
         // Opened first: that mends what a killed process left.
         let run = RunFolder::open(out)?;
         let (last, settings) = (run.join("last"), run.join(SETTINGS));
         if !checkpoint::exists(&last)? {
             return Err(Error::NoRun(out.to_owned()));
         }
+        let state_text = checkpoint::state_text(&last)?;
         let state = checkpoint::state(&last)?;
         let written = RunConfig::read(&settings, &[])?;
         let then = RunConfig { model: load_config(&last)?, train: state.train, ..written };
@@ -86,11 +124,14 @@ impl Run {
         }
         let changes = then.changes(&config, state.step);
         changes.iter().try_for_each(Change::check)?;
-        let OpenedData { data, bad_lines, kind, notes } = open_run_data(&config, Some(&last), None)?;
-        check_memory(&config)?;
+        let OpenedData { data, bad_lines, kind, notes, brought } = open_run_data(&config, Some(&last), None)?;
+        check_memory(&config, 1)?;
         let tokenizer = data.tokenizer.clone();
         let others = changes.iter().filter(|change| !change.setting.starts_with("train.")).cloned().collect();
-        let trainer = Trainer::resume(data, config.train.clone(), run, device)?.with_changes(others);
+        Invitation::new(&config, tokenizer.as_ref().filter(|_| brought), Some(state_text))?
+            .send(&exchange)?;
+        let trainer =
+            Trainer::resume_on(exchange, data, config.train.clone(), run, device)?.with_changes(others);
         minigpt_files::write_file(&settings, config.to_toml()?.as_bytes())?;
         Ok(Self { trainer, config, changes, tokenizer, bad_lines, kind, notes })
     }
@@ -123,6 +164,8 @@ struct OpenedData {
     bad_lines: BadLines,
     kind: CorpusKind,
     notes: Vec<String>,
+    /// Whether the tokenizer is that of the model that is trained further.
+    brought: bool,
 }
 
 /// Opens the data of a run; the model that it trains further brings its tokenizer and its context.
@@ -148,6 +191,7 @@ fn open_data(config: &RunConfig, tokenizer: Option<Tokenizer>, block_size: usize
         return Err(Error::Setting(message));
     }
     let path = Path::new(&data.path);
+    let brought = tokenizer.is_some();
     let choice = match (tokenizer, &data.tokenizer) {
         // What a model lacks a token for is left out, and said.
         (Some(tokenizer), _) => Some(TokenizerChoice::Ready(tokenizer.leaving_out())),
@@ -195,7 +239,7 @@ fn open_data(config: &RunConfig, tokenizer: Option<Tokenizer>, block_size: usize
     };
     let model = Config { block_size, ..config.model.clone() };
     let data = TrainingData::new(corpus, &model, &config.train, data.order)?;
-    Ok(OpenedData { data, bad_lines, kind, notes })
+    Ok(OpenedData { data, bad_lines, kind, notes, brought })
 }
 
 /// nanoGPT's vocabulary of characters beside tokens that say nothing of theirs.
@@ -267,9 +311,12 @@ fn model(config: &RunConfig, from: Option<&Path>, device: &Device) -> Result<Loa
     }
 }
 
-/// Refuses what this machine's memory can't hold, before it is asked for.
-fn check_memory(config: &RunConfig) -> Result<()> {
+/// Refuses what this machine's memory can't hold, before it is asked for: the moments of one of so many owners.
+fn check_memory(config: &RunConfig, ranks: usize) -> Result<()> {
     let Some(available) = machine::available_memory() else { return Ok(()) };
-    let needed = Plan::new(&config.model, config.train.batch_size, config.model.block_size).train_bytes;
+    let plan = Plan::new(&config.model, config.train.batch_size, config.model.block_size);
+    // Among several ranks each remembers the moments of what it owns; the first needs all of them when it saves.
+    let moments = plan.train_memory.moments;
+    let needed = plan.train_bytes - moments + moments / ranks.max(1) as u64;
     if needed > available { Err(Error::Memory { needed, available }) } else { Ok(()) }
 }

@@ -2,8 +2,8 @@
 //! each overriding the one before.
 
 use crate::error::{Error, Result};
-use crate::settings;
 use crate::settings::refuse;
+use crate::{setting_place, settings, settings_table};
 use minigpt_data::{Columns, CorpusKind, LossOn, Order, TextEncoding};
 use minigpt_model::{Config, Initialization};
 use minigpt_train::{Change, TrainConfig};
@@ -120,9 +120,12 @@ impl RunConfig {
 
     /// The same from the text of a file.
     pub fn parse(text: &str, changes: &[String]) -> Result<Self> {
-        let table: Table =
-            text.parse().map_err(|e: toml::de::Error| Error::Setting(e.message().to_owned()))?;
-        Self::resolve(table, changes)
+        let table: Table = text.parse().map_err(|error| setting_place::of_syntax(text, &error))?;
+        Self::resolve(table.clone(), changes).map_err(|error| {
+            // Where the file alone is fine, a change is to blame, which has no place in it.
+            let of_the_file = changes.is_empty() || Self::resolve(table, &[]).is_err();
+            if of_the_file { setting_place::of_setting(text, error) } else { error }
+        })
     }
 
     /// What is different in another configuration for the same run, after a step.
@@ -148,14 +151,10 @@ impl RunConfig {
     fn resolve(mut table: Table, changes: &[String]) -> Result<Self> {
         for change in changes {
             let (key, value) = settings::split(change)?;
-            let Some((section, key)) = key.split_once('.') else {
-                return refuse(format!(
-                    "{change}: name the section too, for example train.{key} or model.{key}"
-                ));
-            };
-            let entry = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+            let (section, key) = settings::named(key)?;
+            let entry = table.entry(section.clone()).or_insert_with(|| Value::Table(Table::new()));
             let Value::Table(entry) = entry else { return refuse(format!("{section} is not a section")) };
-            entry.insert(key.to_owned(), value);
+            entry.insert(key, value);
         }
         if let Some(section) =
             table.keys().find(|key| !["model", "data", "train", "sample"].contains(&key.as_str()))
@@ -166,7 +165,10 @@ impl RunConfig {
         }
         let mut section = |name: &str| match table.remove(name) {
             None => Ok(Table::new()),
-            Some(Value::Table(section)) => Ok(section),
+            Some(Value::Table(section)) => {
+                section.keys().try_for_each(|key| settings::check_name(name, key))?;
+                Ok(section)
+            }
             Some(_) => refuse(format!("{name} is not a section")),
         };
         let (model, init) = model(section("model")?)?;
@@ -180,7 +182,10 @@ impl RunConfig {
         if config.data.path.is_empty() {
             return refuse("data.path is missing: what should it be trained on?".to_owned());
         }
-        config.train.validate()?;
+        settings_table::check(&config)?;
+        let of = |section: &str, error: &dyn std::fmt::Display| Error::Setting(format!("{section}.{error}"));
+        config.train.validate().map_err(|error| of("train", &error))?;
+        config.model.validate().map_err(|error| of("model", &error))?;
         Ok(config)
     }
 }
@@ -235,6 +240,26 @@ mod tests {
     }
 
     #[test]
+    fn the_section_of_a_change_is_found_and_dashes_are_underscores() {
+        let text = "[data]\npath = \"a\"";
+        let config = read(text, &["max-iters=7", "n_layer=3", "n-head=2", "train.batch-size=5"]).unwrap();
+        assert_eq!((config.train.max_iters, config.train.batch_size), (7, 5));
+        assert_eq!((config.model.n_layer, config.model.n_head), (3, 2));
+    }
+
+    #[test]
+    fn a_whole_number_may_have_an_exponent_but_no_fraction() {
+        let text = "[data]\npath = \"a\"\n[train]\neval_interval = 1e2\nepochs = 2.0";
+        let config = read(text, &["max_iters=1e3", "train.lr_decay_iters=1_000"]).unwrap();
+        assert_eq!((config.train.max_iters, config.train.lr_decay_iters), (1000, Some(1000)));
+        assert_eq!((config.train.eval_interval, config.train.epochs), (100, Some(2)));
+        for value in ["1.5", "1e300", "nan"] {
+            let error = read(text, &[&format!("max_iters={value}")]).unwrap_err().to_string();
+            assert!(error.starts_with("train.max_iters = ") && error.contains("a whole number"), "{error}");
+        }
+    }
+
+    #[test]
     fn what_is_written_before_the_first_step_can_be_read_again() {
         let text = "[model]\npreset = \"textbook\"\ninit = \"pytorch\"\n[data]\npath = \"a\"\nlimit = 9";
         let config = read(text, &[]).unwrap();
@@ -252,7 +277,12 @@ mod tests {
         );
         assert!(refused(&format!("{data}[training]"), &[]).contains("there is no section [training]"));
         assert!(refused("", &[]).contains("data.path is missing"));
-        assert!(refused(data, &["max_iters=3"]).contains("name the section too"));
+        assert_eq!(
+            refused(&format!("{data}[train]\nwandb_log = true"), &[]),
+            "there is no setting train.wandb_log"
+        );
+        assert!(refused(data, &["max_iter=3"]).ends_with("did you mean train.max_iters?"));
+        assert!(refused(data, &["train.n_layer=3"]).ends_with("did you mean model.n_layer?"));
         assert!(refused(data, &["train.max_iters=many"]).contains("train.max_iters = \"many\""));
         assert!(refused(data, &["train.optimizer=sgd"]).contains("muon"));
         assert!(refused(data, &["model.init=xavier"]).contains("model.init = \"xavier\""));

@@ -1,6 +1,7 @@
 //! Settings by name: changes as `key=value`, sections of a file, and the nearest known name where one is wrong.
 
 use crate::error::{Error, Result};
+use crate::settings_table::{SETTINGS, SettingInfo};
 use minigpt_model::Config;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -8,6 +9,24 @@ use toml::{Table, Value};
 
 /// nanoGPT's names for several switches at once.
 const SHORTHANDS: [&str; 2] = ["bias", "dropout"];
+
+/// What people call settings elsewhere, for guesses only.
+const ELSEWHERE: [(&str, &str); 14] = [
+    ("lr", "learning_rate"),
+    ("steps", "max_iters"),
+    ("iters", "max_iters"),
+    ("max_steps", "max_iters"),
+    ("num_epochs", "epochs"),
+    ("num_train_epochs", "epochs"),
+    ("layers", "n_layer"),
+    ("heads", "n_head"),
+    ("d_model", "n_embd"),
+    ("hidden_size", "n_embd"),
+    ("context", "block_size"),
+    ("context_length", "block_size"),
+    ("n_positions", "block_size"),
+    ("max_grad_norm", "grad_clip"),
+];
 
 /// The model with changes such as `n_layer=2`, `model.bias=false` or `activation_function=relu`.
 pub fn change(config: Config, changes: &[String]) -> Result<Config> {
@@ -27,12 +46,64 @@ pub fn split(change: &str) -> Result<(&str, Value)> {
     Ok((key, parsed.unwrap_or_else(|| value.into())))
 }
 
+/// The section and the key of a setting that was named, with its section or without: `max_iters` is `train.max_iters`.
+/// Dashes count as underscores.
+pub fn named(name: &str) -> Result<(String, String)> {
+    if let Some((section, key)) = name.split_once('.') {
+        return Ok((section.to_owned(), key.replace('-', "_")));
+    }
+    let key = name.replace('-', "_");
+    let found: Vec<&SettingInfo> = SETTINGS.iter().filter(|setting| setting.key == key).collect();
+    match &found[..] {
+        [one] => Ok((one.section.to_owned(), key)),
+        [] => Err(Error::NoSetting { name: name.to_owned(), near: near(None, &key) }),
+        several => {
+            let names: Vec<String> = several.iter().map(|setting| setting.name()).collect();
+            refuse(format!("{name} may be {}: name the section too", names.join(" or ")))
+        }
+    }
+}
+
+/// Changes such as `max_iters=10` with their sections: `train.max_iters=10`.
+pub fn with_sections(changes: &[String]) -> Result<Vec<String>> {
+    let full = |change: &String| {
+        let Some((name, value)) = change.split_once('=') else { return Ok(change.clone()) };
+        let (section, key) = named(name.trim())?;
+        Ok(format!("{section}.{key}={value}"))
+    };
+    changes.iter().map(full).collect()
+}
+
+/// Refuses a setting that no run has.
+pub(crate) fn check_name(section: &str, key: &str) -> Result<()> {
+    if SETTINGS.iter().any(|setting| setting.section == section && setting.key == key) {
+        return Ok(());
+    }
+    Err(Error::NoSetting { name: format!("{section}.{key}"), near: near(Some(section), key) })
+}
+
+/// The setting that a wrong name may mean: the same in another section, what it is called elsewhere, or one that is spelled
+/// nearly so.
+pub fn near(section: Option<&str>, key: &str) -> Option<String> {
+    let key = ELSEWHERE.iter().find(|(other, _)| *other == key).map_or(key, |(_, ours)| ours);
+    let others = |setting: &&SettingInfo| section.is_some_and(|section| section != setting.section);
+    let misspelled = |setting: &&SettingInfo| Some((misspelling(key, setting.key)?, others(setting)));
+    let near = SETTINGS.iter().filter(|setting| misspelled(setting).is_some());
+    near.min_by_key(misspelled).map(SettingInfo::name)
+}
+
+/// How many letters of a name are wrong, where it is still likely that it means `known`: at most a third of them.
+pub fn misspelling(name: &str, known: &str) -> Option<usize> {
+    let wrong = strsim::osa_distance(name, known);
+    (3 * wrong <= name.chars().count().max(known.chars().count())).then_some(wrong)
+}
+
 /// The model with one setting changed.
 pub fn set(config: Config, key: &str, value: Value) -> Result<Config> {
     match (key, &value) {
         ("bias", Value::Boolean(bias)) => return Ok(config.with_bias(*bias)),
-        ("dropout", Value::Float(p)) => return Ok(config.with_dropout(*p)),
-        ("dropout", Value::Integer(p)) => return Ok(config.with_dropout(*p as f64)),
+        ("dropout", Value::Float(p)) => return with_dropout(config, *p),
+        ("dropout", Value::Integer(p)) => return with_dropout(config, *p as f64),
         _ if SHORTHANDS.contains(&key) => {
             return refuse(format!("model.{key} = {value}: expected {}", shorthand(key)));
         }
@@ -43,6 +114,13 @@ pub fn set(config: Config, key: &str, value: Value) -> Result<Config> {
     parse_section("model", section, &config)
 }
 
+fn with_dropout(config: Config, p: f64) -> Result<Config> {
+    match (0.0..1.0).contains(&p) {
+        true => Ok(config.with_dropout(p)),
+        false => refuse(format!("model.dropout is {p}; it must be 0 to below 1")),
+    }
+}
+
 fn shorthand(key: &str) -> &'static str {
     if key == "bias" { "true or false" } else { "a number" }
 }
@@ -51,16 +129,24 @@ fn shorthand(key: &str) -> &'static str {
 pub fn parse_section<T: Serialize + DeserializeOwned>(name: &str, section: Table, defaults: &T) -> Result<T> {
     let known = known_keys(name, defaults);
     if let Some(key) = section.keys().find(|key| !known.contains(key)) {
-        let nearest = nearest(key, &known);
-        return refuse(format!("there is no setting {name}.{key}; did you mean {name}.{nearest}?"));
+        // Only of this section: there may be no others here.
+        let near = near(Some(name), key).filter(|near| near.starts_with(&format!("{name}.")));
+        return Err(Error::NoSetting { name: format!("{name}.{key}"), near });
     }
     let mut table = table_of(defaults)?;
     for (key, value) in section {
-        let shown = value.to_string();
+        let (shown, whole) = (value.to_string(), whole(&value));
         table.insert(key.clone(), value);
         // One by one, so that the message can name the setting.
-        if let Err(error) = table.clone().try_into::<T>() {
+        let Err(error) = table.clone().try_into::<T>() else { continue };
+        let Some(whole) = whole else {
             return refuse(format!("{name}.{key} = {shown}: {}", error.message()));
+        };
+        table.insert(key.clone(), Value::Integer(whole.unwrap_or_default()));
+        match (whole, table.clone().try_into::<T>()) {
+            (Some(_), Ok(_)) => {}
+            (None, Ok(_)) => return refuse(format!("{name}.{key} = {shown}: a whole number is needed")),
+            (_, Err(_)) => return refuse(format!("{name}.{key} = {shown}: {}", error.message())),
         }
     }
     table.try_into().map_err(|error: toml::de::Error| Error::Setting(error.message().to_owned()))
@@ -84,9 +170,12 @@ fn known_keys(name: &str, defaults: &impl Serialize) -> Vec<String> {
     fields.chain(shorthands).collect()
 }
 
-fn nearest<'a>(key: &str, known: &'a [String]) -> &'a str {
-    let similar = |known: &&String| (1000.0 * strsim::jaro_winkler(key, known)) as u32;
-    known.iter().max_by_key(similar).map_or("", String::as_str)
+/// The whole number that a number with an exponent is, `1e3`; within, none where it has a fraction or is too large.
+fn whole(value: &Value) -> Option<Option<i64>> {
+    let Value::Float(number) = value else { return None };
+    // Up to here every whole number is a float of its own.
+    const MOST: f64 = (1_u64 << 53) as f64;
+    Some((number.fract() == 0.0 && number.abs() <= MOST).then_some(*number as i64))
 }
 
 #[cfg(test)]
@@ -118,9 +207,30 @@ mod tests {
     }
 
     #[test]
+    fn only_what_is_near_is_guessed() {
+        let guess = |name| near(Some("train"), name);
+        for name in ["wandb_log", "compile", "backend", "foo", "x", "top_k"] {
+            assert_eq!(guess(name), None, "{name}");
+        }
+        for (name, meant) in [
+            ("max_iter", "train.max_iters"),
+            ("learning_rat", "train.learning_rate"),
+            ("lr", "train.learning_rate"),
+            ("layers", "model.n_layer"),
+            ("n_embed", "model.n_embd"),
+            ("drop_out", "model.dropout"),
+            ("batchsize", "train.batch_size"),
+        ] {
+            assert_eq!(guess(name).as_deref(), Some(meant), "{name}");
+        }
+    }
+
+    #[test]
     fn mistakes_name_the_key_and_the_nearest_known_one() {
         let refused = |change| format!("{:#}", changed(&[change]).unwrap_err());
         assert_eq!(refused("n_layers=2"), "there is no setting model.n_layers; did you mean model.n_layer?");
+        assert_eq!(refused("wandb_log=2"), "there is no setting model.wandb_log");
+        assert_eq!(refused("max_iter=2"), "there is no setting model.max_iter");
         assert!(refused("n_layer=two").contains("n_layer = \"two\""), "{}", refused("n_layer=two"));
         assert!(refused("bias=7").contains("bias"), "{}", refused("bias=7"));
         assert!(refused("n_layer").contains("expected key=value"));

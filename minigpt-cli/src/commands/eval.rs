@@ -1,19 +1,18 @@
 //! `minigpt eval`: how well a model predicts data, and how many questions it answers.
 
 use crate::commands::data::reading::ReadingArgs;
-use crate::device::DeviceKind;
-use crate::dtype;
-use crate::output;
+use crate::language::{counted, t, tr};
+use crate::models::{LoadArgs, ModelArg};
 use crate::progress::Progress;
+use crate::{output, screen};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use minigpt::{Answered, ModelFolder, answer_all};
-use minigpt_charts::{Table, count, counted};
+use minigpt_charts::{Table, count};
 use minigpt_data::{
     Corpus, CorpusKind, CorpusOptions, CorpusParts, Dataset, Loader, LossOn, Order, Padding, Prepared,
     QaDataset, QaOptions, Sampling, Source, TextDataset, TokenizerChoice, builtin,
 };
-use minigpt_kernels::ElementType;
 use minigpt_train::{Evaluation, Workers, evaluate};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -21,9 +20,8 @@ use std::path::PathBuf;
 /// Say how well a model predicts data: loss, perplexity, bits per byte; for questions also how many it answers.
 #[derive(Args)]
 pub struct EvalArgs {
-    /// The model folder.
-    #[arg(long, value_name = "FOLDER")]
-    model: PathBuf,
+    #[command(flatten)]
+    model: ModelArg,
     /// A text, questions and answers in any form, a folder of either, a prepared folder, or `builtin`.
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
@@ -49,12 +47,8 @@ pub struct EvalArgs {
     /// Rows that are computed at once.
     #[arg(long, value_name = "N", default_value_t = 32)]
     batch_size: usize,
-    /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
-    #[arg(long, default_value = "f32", value_parser = dtype::among(dtype::TO_RUN))]
-    dtype: ElementType,
-    /// Where to compute.
-    #[arg(long, value_enum, default_value = "cpu")]
-    device: DeviceKind,
+    #[command(flatten)]
+    load: LoadArgs,
     #[command(flatten)]
     reading: ReadingArgs,
     /// Print one JSON value.
@@ -106,7 +100,7 @@ const WRONG: usize = 5;
 /// Runs the command.
 pub fn run(args: &EvalArgs) -> Result<()> {
     ensure!(args.batch_size > 0, "--batch-size is 0; it must be at least 1");
-    let model = ModelFolder::open_as(&args.model, &args.device.open()?, dtype::quantized(args.dtype))?;
+    let model = args.load.open(&args.model.model)?;
     let block_size = model.gpt.config().block_size;
     let loss_on = match args.loss_on {
         LossOnName::All => LossOn::All,
@@ -234,27 +228,27 @@ fn predict(
 fn describe(args: &EvalArgs, report: &Report) -> String {
     let mut table = Table::default();
     let of = match (&report.answers, args.loss_on) {
-        (Some(_), LossOnName::Answer) => " (of the answers alone)",
+        (Some(_), LossOnName::Answer) => tr(" (of the answers alone)"),
         _ => "",
     };
-    table.row(["loss", &format!("{:.4}{of}", report.loss)]);
-    table.row(["perplexity", &format!("{:.3}", report.perplexity)]);
+    table.row([tr("loss"), &format!("{:.4}{of}", report.loss)]);
+    table.row([tr("perplexity"), &format!("{:.3}", report.perplexity)]);
     if let Some(bits) = report.bits_per_byte {
-        table.row(["bits per byte", &format!("{bits:.4}")]);
+        table.row([tr("bits per byte"), &format!("{bits:.4}")]);
     }
-    table.row(["tokens", &count(report.tokens)]);
-    let Some(answers) = &report.answers else { return table.draw() };
+    table.row([tr("tokens"), &count(report.tokens)]);
+    let Some(answers) = &report.answers else { return table.draw_within(screen::table_columns()) };
     let right = (answers.exact_match * answers.questions as f64).round() as u64;
     let percent = 100.0 * answers.exact_match;
     let questions = counted(answers.questions as u64, "question");
-    table.row(["exact match", &format!("{percent:.1} %: {} of {questions}", count(right))]);
-    let mut text = table.draw();
-    for (title, examples) in [("right", &answers.right), ("wrong", &answers.wrong)] {
+    table.row([tr("exact match"), &t!("{percent:.1} %: {} of {questions}", count(right))]);
+    let mut text = table.draw_within(screen::table_columns());
+    for (title, examples) in [(tr("right"), &answers.right), (tr("wrong"), &answers.wrong)] {
         for example in examples {
             text.push_str(&format!("\n  {title}: {}\n", line(&example.question)));
             text.push_str(&format!("      → {}\n", line(&example.answer)));
             if !example.is_right() {
-                text.push_str(&format!(" should be {}\n", line(&example.expected)));
+                text.push_str(&t!(" should be {}\n", line(&example.expected)));
             }
         }
     }

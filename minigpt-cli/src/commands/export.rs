@@ -1,8 +1,9 @@
 //! `minigpt export`: a model folder becomes what another tool reads.
 
 use super::import::{WriteProgress, shape};
-use crate::dtype;
-use crate::output;
+use crate::language::{t, tr, translated};
+use crate::models::ModelArg;
+use crate::{dtype, models, output, screen};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use minigpt_charts::{Table, bytes, count};
@@ -17,11 +18,10 @@ use std::path::{Path, PathBuf};
 /// Turn a model folder into what another tool reads.
 #[derive(Args)]
 pub struct ExportArgs {
-    /// The model folder.
-    #[arg(long, value_name = "FOLDER")]
-    model: PathBuf,
+    #[command(flatten)]
+    model: ModelArg,
     /// For whom.
-    #[arg(long, value_enum)]
+    #[arg(long, alias = "format", value_enum)]
     to: To,
     /// The folder or file to write.
     #[arg(long, value_name = "PATH")]
@@ -74,7 +74,8 @@ pub fn run(args: &ExportArgs) -> Result<()> {
         "--max-shard-size goes with --to hf only: other targets are one file"
     );
     ensure!(args.max_shard_size != Some(0), "--max-shard-size is 0; it must be at least 1");
-    let files = OnDisk::open(&args.model)?;
+    let place = models::find(&args.model.model)?;
+    let files = OnDisk::open(&place)?;
     let model = files.model()?;
     let tokenizer = files.tokenizer(None, model.config())?.map(|(tokenizer, _)| tokenizer);
     let shard = args.max_shard_size.map(|megabytes| megabytes.saturating_mul(1_000_000));
@@ -102,29 +103,29 @@ pub fn run(args: &ExportArgs) -> Result<()> {
     };
     let dtype = model.element_types().join(", ");
     let answer = Answer { dtype, out: args.out.clone(), bytes: size(&args.out)?, largest_difference, notes };
-    if args.json { output::json(&answer) } else { output::text(&describe(&answer, &args.model, &model)) }
+    if args.json { output::json(&answer) } else { output::text(&describe(&answer, &place, &model)) }
 }
 
 fn describe(answer: &Answer, path: &Path, model: &MappedModel) -> String {
     let config = model.config();
     let mut table = Table::default();
-    table.row(["model", &path.display().to_string()]);
+    table.row([tr("model"), &path.display().to_string()]);
     table.row([
-        "shape",
-        &format!("{}, {} parameters in {}", shape(config), count(Count::of(config).total), answer.dtype),
+        tr("shape"),
+        &t!("{}, {} parameters in {}", shape(config), count(Count::of(config).total), answer.dtype),
     ]);
     for note in &answer.notes {
-        table.row(["note", note]);
+        table.row([tr("note"), &translated(note)]);
     }
     if let Some(difference) = answer.largest_difference {
-        table.row(["checked", &format!("logits before and after differ by {difference:.1e} at most")]);
+        table.row([tr("checked"), &t!("logits before and after differ by {difference:.1e} at most")]);
     }
-    table.row(["written", &format!("{}, {}", answer.out.display(), bytes(answer.bytes))]);
-    table.draw()
+    table.row([tr("written"), &format!("{}, {}", answer.out.display(), bytes(answer.bytes))]);
+    table.draw_within(screen::table_columns())
 }
 
 fn to_vocabulary(args: &ExportArgs, tokenizer: Option<&Tokenizer>) -> Result<()> {
-    let path = args.model.display();
+    let path = args.model.model.display();
     let characters = match tokenizer {
         Some(Tokenizer::Char(characters)) => characters,
         Some(Tokenizer::Bpe(_)) => {

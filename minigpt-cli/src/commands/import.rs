@@ -1,19 +1,18 @@
 //! `minigpt import`: a model that another tool wrote becomes a model folder.
 
-use crate::dtype;
-use crate::output;
+use crate::language::{counted, t, tr, translated};
 use crate::progress::Progress;
+use crate::{dtype, models, output, screen};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use minigpt::{Hub, settings};
-use minigpt_charts::{Table, count, counted};
-use minigpt_data::DownloadEvent;
+use minigpt::settings;
+use minigpt_charts::{Table, count};
 use minigpt_formats::{Architecture, Conversion, OnDisk, Target, convert};
 use minigpt_kernels::ElementType;
 use minigpt_model::Config;
 use minigpt_model::parameters::Count;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Turn a model that another tool wrote into a model folder.
 #[derive(Args)]
@@ -69,8 +68,8 @@ struct Answer {
 pub fn run(args: &ImportArgs) -> Result<()> {
     let source = args.source.as_ref().or(args.from.as_ref()).context("name the model to import")?;
     let source = match source.strip_prefix("hf:") {
-        Some(name) => fetch(name)?,
-        None => PathBuf::from(source),
+        Some(name) => models::fetch(name)?,
+        None => models::find(Path::new(source))?,
     };
     let files = OnDisk::open(&source)?;
     let (model, notes) = match files.assumed()? {
@@ -131,33 +130,35 @@ fn assumed(config: &Config, changes: &[String]) -> String {
 /// A model's size in words.
 pub fn shape(config: &Config) -> String {
     let (layers, heads) = (counted(config.n_layer as u64, "layer"), counted(config.n_head as u64, "head"));
-    format!("{layers}, {heads}, width {}", config.n_embd)
+    t!("{layers}, {heads}, width {}", config.n_embd)
 }
 
 fn describe(answer: &Answer, config: &Config) -> String {
     let mut table = Table::default();
-    table.row(["found", &format!("{}, {} parameters", answer.kind, count(answer.parameters))]);
-    table.row(["shape", &shape(config)]);
-    table.row(["context", &count(config.block_size as u64)]);
+    table.row([tr("found"), &t!("{}, {} parameters", translated(answer.kind), count(answer.parameters))]);
+    table.row([tr("shape"), &shape(config)]);
+    table.row([tr("context"), &count(config.block_size as u64)]);
     for note in &answer.notes {
-        table.row(["note", note]);
+        table.row([tr("note"), &translated(note)]);
     }
     let numbers = match answer.dtype == answer.dtype_written {
         true => answer.dtype.clone(),
-        false => format!("{}, written as {}", answer.dtype, answer.dtype_written),
+        false => t!("{}, written as {}", answer.dtype, answer.dtype_written),
     };
-    table.row(["dtype", &numbers]);
-    let none = "none found: name one with --tokenizer, or use token ids".to_owned();
+    table.row([tr("dtype"), &numbers]);
+    let none = tr("none found: name one with --tokenizer, or use token ids").to_owned();
     let tokens = count(answer.vocab_size as u64);
     let tokenizer = answer.tokenizer.as_ref();
-    table
-        .row(["tokenizer", &tokenizer.map_or(none, |name| format!("{name} ({tokens} tokens in the model)"))]);
+    table.row([
+        tr("tokenizer"),
+        &tokenizer.map_or(none, |name| t!("{} ({tokens} tokens in the model)", translated(name))),
+    ]);
     if let Some(difference) = answer.largest_difference {
-        table.row(["checked", &format!("logits before and after differ by {difference:.1e} at most")]);
+        table.row([tr("checked"), &t!("logits before and after differ by {difference:.1e} at most")]);
     }
-    table.row(["written", &answer.out.display().to_string()]);
-    table.row(["try it", &format!("minigpt generate --model {} --prompt …", answer.out.display())]);
-    table.draw()
+    table.row([tr("written"), &answer.out.display().to_string()]);
+    table.row([tr("try it"), &format!("minigpt generate --model {} --prompt …", answer.out.display())]);
+    table.draw_within(screen::table_columns())
 }
 
 /// The bar that shows how much of a model is written.
@@ -176,28 +177,4 @@ impl WriteProgress {
             }
         }
     }
-}
-
-/// Fetches a model from the hub, or finds it in the cache.
-fn fetch(name: &str) -> Result<PathBuf> {
-    let mut progress: Option<Progress> = None;
-    let folder = Hub::from_environment()?.fetch(name, &mut |file, event| match event {
-        DownloadEvent::Started { total, have, .. } => {
-            output::note(&format!("fetching {file}"));
-            let mut bar = Progress::of_bytes("fetching", total.unwrap_or(0));
-            bar.set(have);
-            progress = Some(bar);
-        }
-        DownloadEvent::Progress { have } => {
-            if let Some(bar) = &mut progress {
-                bar.set(have);
-            }
-        }
-        DownloadEvent::Damaged { problem } => output::note(&format!("{file}: {problem}; fetching it again")),
-        DownloadEvent::Retrying { problem } => output::note(&format!("{file}: {problem}; trying again")),
-    })?;
-    if let Some(bar) = progress {
-        bar.finish();
-    }
-    Ok(folder)
 }

@@ -2,6 +2,8 @@
 
 pub mod bench;
 pub mod chat;
+mod cluster;
+pub mod config;
 pub mod data;
 pub mod demo;
 pub mod eval;
@@ -11,5 +13,8 @@ pub mod import;
 pub mod inspect;
 pub mod plan;
 pub mod plot;
+pub mod run;
+pub mod scaling;
+pub mod serve;
 pub mod tokenizer;
 pub mod train;

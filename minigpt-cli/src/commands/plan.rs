@@ -1,14 +1,18 @@
 //! `minigpt plan`: what a model costs before anyone trains it.
 
-use crate::output;
+use super::cluster;
+use crate::language::{said, t, tr};
 use crate::tensors::TensorTree;
+use crate::{config_file, models, output, screen};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use minigpt::{limit, settings};
+use minigpt::{ClusterPlan, Network, RunPlan, limit, settings};
 use minigpt_charts::{Table, bytes, count, duration, metric};
 use minigpt_formats::load_config;
-use minigpt_model::plan::{AttentionCost, Plan, expected_loss};
+use minigpt_model::plan::{AttentionCost, Plan};
 use minigpt_model::{Config, PRESETS};
+use minigpt_scaling::{ExpectedLoss, Withheld, expected_loss};
+use minigpt_train::OptimizerKind;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -16,15 +20,17 @@ use std::path::{Path, PathBuf};
 #[derive(Args)]
 #[command(after_help = presets_help())]
 pub struct PlanArgs {
-    /// Presets and model folders to plan for; several are shown side by side.
-    #[arg(value_name = "PRESET|FOLDER", conflicts_with_all = ["preset", "model"])]
+    /// Presets and models to plan for; several are shown side by side.
+    #[arg(value_name = "PRESET|MODEL", conflicts_with_all = ["preset", "model"])]
     models: Vec<String>,
     /// The preset to plan for; gpt2 when nothing else is named.
     #[arg(long, value_name = "NAME", conflicts_with = "model")]
     preset: Option<String>,
-    /// A model folder to plan for instead.
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(short, long, value_name = models::NAME, help = models::HELP)]
     model: Option<PathBuf>,
+    /// A run's configuration to plan for: how long it takes on this machine, measured, and whether it fits.
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["models", "preset", "model", "batch_size", "block_size", "tokens", "flops_per_second", "tensors"])]
+    config: Option<PathBuf>,
     /// Change a setting of each model, for example n_layer=8 or bias=false.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     changes: Vec<String>,
@@ -40,6 +46,12 @@ pub struct PlanArgs {
     /// Multiplications and additions a second to reckon with, for example 1e14; measured on this machine when absent.
     #[arg(long, value_name = "RATE")]
     flops_per_second: Option<f64>,
+    /// How many machines to plan for, on which training is shared out (docs/cluster.md).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=4096), conflicts_with = "tensors")]
+    machines: Option<u16>,
+    /// What connects them: 1GbE, 10GbE, 100GbE, or a bandwidth and a latency, for example 25Gbit,10us.
+    #[arg(long, value_name = "NETWORK", default_value = "10GbE")]
+    network: Network,
     /// Show the tensors instead: names, shapes, sizes, and a total for each layer.
     #[arg(long)]
     tensors: bool,
@@ -51,9 +63,9 @@ pub struct PlanArgs {
 fn presets_help() -> String {
     let mut table = Table::default();
     for (name, what) in PRESETS {
-        table.row([name, what]);
+        table.row([name, tr(what)]);
     }
-    format!("Presets:\n{}", table.draw())
+    format!("Presets:\n{}", table.draw_within(screen::table_columns()))
 }
 
 /// The plan, and what it means in time.
@@ -72,10 +84,24 @@ struct Answer {
     measured: bool,
     seconds_per_step: f64,
     seconds: f64,
+    /// What the published law expects; nothing where it does not apply.
+    expected_loss: Option<f64>,
+    /// The same with its terms, its constants and their source.
+    expected_loss_terms: Option<ExpectedLoss>,
+    /// Why it does not apply.
+    expected_loss_withheld: Option<&'static str>,
+    #[serde(skip)]
+    expected: Result<ExpectedLoss, Withheld>,
+    /// What several machines would buy, where that is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<ClusterPlan>,
 }
 
 /// Runs the command.
 pub fn run(args: &PlanArgs) -> Result<()> {
+    if let Some(config) = &args.config {
+        return plan_run(config, args);
+    }
     let models = models(args)?;
     if args.tensors {
         return show_tensors(args, &models);
@@ -95,9 +121,49 @@ pub fn run(args: &PlanArgs) -> Result<()> {
     }
 }
 
+/// How long a run takes here, and whether it fits.
+fn plan_run(config: &Path, args: &PlanArgs) -> Result<()> {
+    let config = config_file::read(config, &args.changes)?;
+    let plan = RunPlan::measure(&config)?;
+    let cluster = args.machines.map(|machines| {
+        let (train, model) = (&config.train, &config.model);
+        let rows = train.batch_size * train.gradient_accumulation_steps;
+        let a_row = plan.seconds_per_step / rows as f64;
+        let model = Config { vocab_size: plan.vocab_size, ..model.clone() };
+        let shape = (rows, model.block_size);
+        ClusterPlan::new(&model, train.optimizer, shape, a_row, machines.into(), args.network)
+    });
+    if args.json {
+        let mut answer = serde_json::to_value(plan)?;
+        if let Some(cluster) = cluster {
+            answer["cluster"] = serde_json::to_value(cluster)?;
+        }
+        return output::json(&answer);
+    }
+    let mut table = Table::new(&[1]);
+    let fits = match plan.free_bytes {
+        Some(free) if plan.train_bytes > free => t!("more than the {} that are free", bytes(free)),
+        Some(free) => t!("of {} that are free", bytes(free)),
+        None => String::new(),
+    };
+    let epochs = plan.epochs.map_or_else(String::new, |epochs| t!("{epochs:.1} times through the data"));
+    let evaluation = t!("{} each, guessed from a step", duration(plan.seconds_per_evaluation));
+    let tokens = t!("{} tokens", count(plan.tokens_per_step));
+    table.row([tr("parameters"), &count(plan.parameters), ""]);
+    table.row([tr("memory"), &bytes(plan.train_bytes), &fits]);
+    table.row([tr("steps"), &count(plan.steps), &epochs]);
+    table.row([tr("a step"), &duration(plan.seconds_per_step), &t!("measured here, {tokens}")]);
+    table.row([tr("evaluations"), &count(plan.evaluations), &evaluation]);
+    table.row([tr("the run"), &duration(plan.seconds), tr("if the machine stays as busy as it is")]);
+    let cluster = cluster.as_ref().map_or_else(String::new, cluster::describe);
+    output::text(&(table.draw_within(screen::table_columns()) + &cluster))
+}
+
 /// The models to plan for, by name, with the changes that were asked for.
 fn models(args: &PlanArgs) -> Result<Vec<(String, Config)>> {
-    let open = |folder: &Path| load_config(folder).context("the model's configuration could not be read");
+    let open = |name: &Path| {
+        load_config(&models::find(name)?).context("the model's configuration could not be read")
+    };
     let named = match (&args.model, &args.preset, &args.models[..]) {
         (Some(folder), ..) => vec![(folder.display().to_string(), open(folder)?)],
         (None, Some(name), _) => vec![(name.clone(), Config::preset(name)?)],
@@ -105,7 +171,7 @@ fn models(args: &PlanArgs) -> Result<Vec<(String, Config)>> {
         (None, None, names) => {
             let is_preset = |name: &str| PRESETS.iter().any(|(preset, _)| *preset == name);
             let model = |name: &String| match Path::new(name) {
-                path if path.exists() && !is_preset(name) => Ok((name.clone(), open(path)?)),
+                path if !is_preset(name) && models::is_named(path) => Ok((name.clone(), open(path)?)),
                 _ => Ok((name.clone(), Config::preset(name)?)),
             };
             names.iter().map(model).collect::<Result<_>>()?
@@ -130,7 +196,7 @@ fn show_tensors(args: &PlanArgs, models: &[(String, Config)]) -> Result<()> {
             output::json(&serde_json::json!({ "models": named.collect::<Vec<_>>() }))
         }
         _ => {
-            let drawn = trees.iter().map(|(name, tree)| format!("{name}\n{}", tree.draw()));
+            let drawn = trees.iter().map(|(name, tree)| format!("{}\n{}", shown(name), tree.draw()));
             output::text(&drawn.collect::<Vec<_>>().join("\n"))
         }
     }
@@ -143,20 +209,36 @@ fn answer(args: &PlanArgs, name: String, config: Config, rate: f64) -> Result<An
         "--block-size {block_size} is more than the model's context of {}; change that with --set block_size={block_size}",
         config.block_size
     );
-    let mut plan = Plan::new(&config, args.batch_size as usize, block_size);
+    let plan = Plan::new(&config, args.batch_size as usize, block_size);
     let tokens = args.tokens.unwrap_or(plan.optimal_tokens);
-    plan.expected_loss = expected_loss(plan.parameters.total, tokens);
+    let expected = expected_loss(plan.parameters.total, tokens, config.vocab_size as u64);
+    let seconds_per_step = plan.train_flops_per_step as f64 / rate;
+    let cluster = args.machines.map(|machines| {
+        let (rows, a_row) = (args.batch_size as usize, seconds_per_step / f64::from(args.batch_size));
+        let shape = (rows, block_size);
+        ClusterPlan::new(&config, OptimizerKind::AdamW, shape, a_row, machines.into(), args.network)
+    });
     Ok(Answer {
         name,
         attention: [1, 2, 4].map(|times| AttentionCost::new(&config, times * block_size)),
         tokens,
         flops_per_second: rate,
         measured: args.flops_per_second.is_none(),
-        seconds_per_step: plan.train_flops_per_step as f64 / rate,
+        seconds_per_step,
         seconds: plan.train_flops_per_token as f64 * tokens as f64 / rate,
+        expected_loss: expected.ok().map(|expected| expected.loss),
+        expected_loss_terms: expected.ok(),
+        expected_loss_withheld: expected.err().map(Withheld::reason),
+        expected,
         plan,
         config,
+        cluster,
     })
+}
+
+/// What a model is called, in the chosen language; programs are told it in English.
+fn shown(name: &str) -> String {
+    said("{name} with {changes}", name.to_owned())
 }
 
 /// Several models side by side.
@@ -164,18 +246,18 @@ fn sizes(answers: &[Answer]) -> String {
     let mut table = Table::new(&[1, 2, 3, 4, 5, 6, 7, 8]);
     table.row([
         "",
-        "layers",
-        "heads",
-        "width",
-        "context",
-        "parameters",
-        "to run",
-        "to train",
-        "expected loss",
+        tr("layers"),
+        tr("heads"),
+        tr("width"),
+        tr("context"),
+        tr("parameters"),
+        tr("to run"),
+        tr("to train"),
+        tr("expected loss"),
     ]);
-    for Answer { name, plan, config, .. } in answers {
+    for Answer { name, plan, config, expected_loss, .. } in answers {
         table.row([
-            name,
+            &shown(name),
             &count(config.n_layer as u64),
             &count(config.n_head as u64),
             &count(config.n_embd as u64),
@@ -183,21 +265,32 @@ fn sizes(answers: &[Answer]) -> String {
             &count(plan.parameters.total),
             &bytes(plan.inference_bytes),
             &bytes(plan.train_bytes),
-            &format!("{:.2}", plan.expected_loss),
+            &expected_loss.map_or_else(|| "–".to_owned(), |loss| format!("{loss:.2}")),
         ]);
     }
     let batch = answers.first().map_or(0, |answer| answer.plan.batch_size);
-    format!("Sizes; training with {} rows in a batch, f32\n{}", count(batch as u64), table.draw())
+    t!(
+        "Sizes; training with {} rows in a batch, f32\n{}",
+        count(batch as u64),
+        table.draw_within(screen::table_columns())
+    )
 }
 
 /// How attention grows with the context.
 fn attention(answers: &[Answer]) -> String {
     let mut table = Table::new(&[1, 2, 3, 4]);
-    table.row(["", "context T", "attention", "of the forward pass", "T × T weights of a layer"]);
+    table.row([
+        "",
+        tr("context T"),
+        tr("attention"),
+        tr("of the forward pass"),
+        tr("T × T weights of a layer"),
+    ]);
     for Answer { name, attention, .. } in answers {
+        let name = shown(name);
         for (i, cost) in attention.iter().enumerate() {
             table.row([
-                if i == 0 { name } else { "" },
+                if i == 0 { &name } else { "" },
                 &count(cost.block_size as u64),
                 &format!("{}FLOP", metric(cost.flops as f64)),
                 &format!("{:.1} %", 100.0 * cost.share),
@@ -205,12 +298,16 @@ fn attention(answers: &[Answer]) -> String {
             ]);
         }
     }
-    format!("\nAttention over one row grows with T²; its weights are not kept\n{}", table.draw())
+    t!(
+        "\nAttention over one row grows with T²; its weights are not kept\n{}",
+        table.draw_within(screen::table_columns())
+    )
 }
 
 fn describe(answer: &Answer) -> String {
-    let Answer { name: title, plan, config, .. } = answer;
-    let shape = format!(
+    let Answer { plan, config, .. } = answer;
+    let title = shown(&answer.name);
+    let shape = t!(
         "{title}: {} layers, {} heads, width {}, context {}, vocabulary {}\n",
         count(config.n_layer as u64),
         count(config.n_head as u64),
@@ -218,69 +315,82 @@ fn describe(answer: &Answer) -> String {
         count(config.block_size as u64),
         count(config.vocab_size as u64),
     );
-    let training = format!(
+    let training = t!(
         "\nTraining memory, f32, {} rows of {} tokens\n",
         count(plan.batch_size as u64),
         count(plan.block_size as u64)
     );
     let rate = format!("{}FLOP/s", metric(answer.flops_per_second));
-    let where_from = if answer.measured { "measured here on matrix products" } else { "as given" };
-    let time = format!("\nTime at {rate} ({where_from}); real training reaches a part of that rate\n");
+    let where_from = if answer.measured { tr("measured here on matrix products") } else { tr("as given") };
+    let time = t!("\nTime at {rate} ({where_from}); real training reaches a part of that rate\n");
     let attention = attention(std::slice::from_ref(answer));
-    [shape, parameters(plan), training, memory(plan), attention, time, times(answer)].concat()
+    let cluster = answer.cluster.as_ref().map_or_else(String::new, cluster::describe);
+    [shape, parameters(plan), training, memory(plan), attention, time, times(answer), cluster].concat()
 }
 
 fn parameters(plan: &Plan) -> String {
     let p = &plan.parameters;
     let mut table = Table::new(&[1, 2]);
     let parts = [
-        ("token embedding", p.token_embedding),
-        ("position embedding", p.position_embedding),
-        ("attention", p.attention),
+        (tr("token embedding"), p.token_embedding),
+        (tr("position embedding"), p.position_embedding),
+        (tr("attention"), p.attention),
         ("MLP", p.mlp),
-        ("norms", p.norm),
-        ("output head", p.head),
+        (tr("norms"), p.norm),
+        (tr("output head"), p.head),
     ];
     for (name, n) in parts.into_iter().filter(|(_, n)| *n > 0) {
         table.row([name, &count(n), &format!("{:.1} %", 100.0 * n as f64 / p.total as f64)]);
     }
-    table.row(["all", &count(p.total), ""]);
-    format!("\nParameters\n{}", table.draw())
+    table.row([tr("all"), &count(p.total), ""]);
+    t!("\nParameters\n{}", table.draw_within(screen::table_columns()))
 }
 
 fn memory(plan: &Plan) -> String {
     let m = &plan.train_memory;
     let mut table = Table::new(&[1]);
-    table.row(["weights", &bytes(m.weights), ""]);
-    table.row(["gradients", &bytes(m.gradients), ""]);
-    table.row(["AdamW's moments", &bytes(m.moments), ""]);
-    table.row(["activations", &bytes(m.activations), "(an estimate)"]);
-    table.row(["all", &bytes(plan.train_bytes), ""]);
-    let cache = format!("(with {} of cache for one full context)", bytes(plan.cache_bytes));
-    table.row(["to run it", &bytes(plan.inference_bytes), &cache]);
-    table.draw()
+    table.row([tr("weights"), &bytes(m.weights), ""]);
+    table.row([tr("gradients"), &bytes(m.gradients), ""]);
+    table.row([tr("AdamW's moments"), &bytes(m.moments), ""]);
+    table.row([tr("activations"), &bytes(m.activations), tr("(an estimate)")]);
+    table.row([tr("all"), &bytes(plan.train_bytes), ""]);
+    let cache = t!("(with {} of cache for one full context)", bytes(plan.cache_bytes));
+    table.row([tr("to run it"), &bytes(plan.inference_bytes), &cache]);
+    table.draw_within(screen::table_columns())
 }
 
 fn times(answer: &Answer) -> String {
     let Answer { plan, .. } = answer;
     let mut table = Table::new(&[1]);
     table.row([
-        "a token",
+        tr("a token"),
         &format!("{}FLOP", metric(plan.train_flops_per_token as f64)),
-        "forward and backward",
+        tr("forward and backward"),
     ]);
     table.row([
-        "a step",
+        tr("a step"),
         &duration(answer.seconds_per_step),
         &format!("{}FLOP", metric(plan.train_flops_per_step as f64)),
     ]);
-    let tokens = format!("{} tokens", metric(answer.tokens as f64));
+    let tokens = t!("{} tokens", metric(answer.tokens as f64));
     table.row([&tokens, &duration(answer.seconds), ""]);
-    let loss = format!("{:.2}", plan.expected_loss);
-    table.row([
-        "expected loss",
-        &loss,
-        "by the scaling law of Hoffmann et al. 2022, for web text and BPE tokens",
-    ]);
-    table.draw()
+    match &answer.expected {
+        Ok(expected) => {
+            let terms = &expected.terms;
+            let sum = format!("{:.2} + {:.2} + {:.2}", terms.floor, terms.size, terms.data);
+            table.row([
+                tr("expected loss"),
+                &format!("{:.2}", expected.loss),
+                &t!("{sum}: what stays, what size and what data would take away"),
+            ]);
+            table.row(["", "", tr(expected.source)]);
+            if expected.extrapolation {
+                table.row(["", "", tr("extrapolated far beyond the runs behind that law")]);
+            }
+        }
+        Err(withheld) => {
+            table.row([tr("expected loss"), "–", tr(withheld.reason())]);
+        }
+    }
+    table.draw_within(screen::table_columns())
 }

@@ -1,6 +1,7 @@
 //! `minigpt plot`: the losses of one or several training runs in one picture.
 
-use crate::output;
+use crate::language::{picture, t, tr};
+use crate::{output, screen};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use minigpt_charts::{Table, count, decimal};
@@ -84,10 +85,10 @@ pub fn run(args: &PlotArgs) -> Result<()> {
     if args.json {
         return output::json(&Answer { out: &out, runs: answers });
     }
-    let picture = chart.terminal(colours());
+    let picture = picture(chart, screen::picture_columns(), colours());
     let picture = if picture.is_empty() { picture } else { format!("{picture}\n") };
     output::drawn(&picture)?;
-    output::text(&format!("{}\ndrawn in {}\n", table(&answers), out.display()))
+    output::text(&t!("{}\ndrawn in {}\n", table(&answers), out.display()))
 }
 
 /// Whether a person looks at this, on a terminal with colours.
@@ -144,7 +145,15 @@ fn answers<'a>(paths: &'a [PathBuf], runs: &'a [(String, Vec<StepRecord>)]) -> V
 
 fn table(runs: &[RunAnswer<'_>]) -> String {
     let mut table = Table::new(&[1, 2, 3, 4, 5, 6]);
-    table.row(["run", "steps", "last loss", "best validation", "at step", "tokens", "time"]);
+    table.row([
+        tr("run"),
+        tr("steps"),
+        tr("last loss"),
+        tr("best validation"),
+        tr("at step"),
+        tr("tokens"),
+        tr("time"),
+    ]);
     let loss = |loss: Option<f64>| loss.map_or("–".to_owned(), |loss| decimal(loss, 4));
     for RunAnswer { name, summary, .. } in runs {
         table.row([
@@ -157,5 +166,5 @@ fn table(runs: &[RunAnswer<'_>]) -> String {
             &summary.time(),
         ]);
     }
-    table.draw()
+    table.draw_within(screen::table_columns())
 }

@@ -234,6 +234,13 @@ fn conversations_carry_their_template_and_are_remembered() {
     folder.types(&format!("train --config talk.toml --out run --set train.max_iters=2 {SMALL}"));
     let template = folder.0.read_text("run/last/chat_template.jinja");
     assert_eq!(template, "{% for message in messages %}{{ message['content'] }}<sep>{% endfor %}");
+    // The end of an answer is known to other tools, too.
+    for (name, key) in
+        [("config", "eos_token_id"), ("generation_config", "eos_token_id"), ("config", "pad_token_id")]
+    {
+        let ids = folder.0.read_json(&format!("run/last/{name}.json"));
+        assert_eq!(ids[key], if key == "eos_token_id" { 2 } else { 0 }, "{name}: {ids}");
+    }
     let chat = minigpt(&["chat", "--model", "run/last"]).within(&folder.0.path(""));
     let chat = chat.stdin("hi\n").run().success();
     assert_contains(chat.stderr(), &["the model's own chat template"]);

@@ -171,3 +171,33 @@ fn an_export_that_overflows_fails_names_the_tensor_and_leaves_nothing() {
     assert!(error.contains("h.1.mlp.c_fc.weight overflows"), "{error}");
     assert_eq!(fs::read_dir(place.path("out")).unwrap().count(), 0);
 }
+
+/// A vocabulary with `<sep>` tells how its model is asked, though nothing else does; an end of text beside it is not the end
+/// of an answer.
+#[test]
+fn a_model_of_questions_takes_its_template_and_its_end_along() {
+    let mut trainer = BpeTrainer::new(300, &[&["<|endoftext|>"], &SPECIAL[..]].concat()).unwrap();
+    trainer.push("the cat sat on the mat. 猫坐在垫子上。");
+    let (place, tokenizer) = (Place::new(), Tokenizer::Bpe(trainer.train(|_| {}).unwrap()));
+    let separator = tokenizer.special_id("<sep>").unwrap();
+    let model = place.model("model", support::small(tokenizer.vocab_size()), Some(&tokenizer));
+    let (folder, file) = (place.text("folder"), place.text("model.gguf"));
+    answer(&["export", "--model", &model, "--format", "hf", "--out", &folder]);
+    answer(&["export", "--model", &folder, "--to", "gguf", "--out", &file]);
+    assert_eq!(place.read_text("folder/chat_template.jinja"), "{{ messages[-1]['content'] }}<sep>");
+    let tokens = place.read_json("folder/tokenizer_config.json");
+    assert_eq!((&tokens["eos_token"], &tokens["pad_token"]), (&"<sep>".into(), &"<pad>".into()));
+    for name in ["config", "generation_config"] {
+        assert_eq!(place.read_json(&format!("folder/{name}.json"))["eos_token_id"], separator, "{name}");
+    }
+    // All three are asked the same, and end the same.
+    let ask = |model: &str| {
+        let done = support::minigpt(&["generate", "--model", model, "-p", "the cat", "--json", "-n", "9"]);
+        let answer = done.run().success().json();
+        (answer["prompt_ids"].clone(), answer["completions"].clone())
+    };
+    assert_eq!(ask(&folder), ask(&model));
+    assert_eq!(ask(&file).0, ask(&model).0);
+    answer(&["import", &file, "--out", &place.text("back")]);
+    assert_eq!(place.read_json("back/config.json")["eos_token_id"], separator);
+}

@@ -66,7 +66,7 @@ fn text_streams_behind_its_prompt_and_a_line_says_how_fast() {
 #[test]
 fn the_json_holds_what_others_rely_on() {
     let model = Model::new();
-    let answer = model.answer(&["--prompt", "你好", "--max-new-tokens", "9", "--num-samples", "2"]);
+    let answer = model.answer(&["--raw", "--prompt", "你好", "--max-new-tokens", "9", "--num-samples", "2"]);
     assert_eq!(answer["prompt_ids"].as_array().unwrap().len(), 2);
     assert!(answer["tokens_per_second"].as_f64().unwrap() > 0.0);
     let completions = answer["completions"].as_array().unwrap();
@@ -77,6 +77,38 @@ fn the_json_holds_what_others_rely_on() {
         assert!(ids.len() <= 9 && (reason == "length") == (ids.len() == 9 && ids[8] != 2), "{completion}");
         assert!(completion["text"].is_string() && completion["logprob"].as_f64().unwrap() < 0.0);
     }
+}
+
+#[test]
+fn a_bare_prompt_is_wrapped_in_the_models_format_and_said_and_others_are_not() {
+    let model = Model::new();
+    let run = |args: &[&str]| {
+        let done = model.run(&[args, &["--json", "--max-new-tokens", "3"]].concat(), b"").success();
+        let answer = done.json();
+        let first = if answer["results"].is_array() { answer["results"][0].clone() } else { answer };
+        (first["prompt_ids"].clone(), done.stderr().to_owned())
+    };
+    let (asked, note) = run(&["-p", "ab"]);
+    assert_contains(&note, &["the prompt is wrapped", "question <sep> answer <sep>", "--raw"]);
+    for (args, bare) in [(["-p", "ab<sep>"], false), (["--raw", "-pab"], true), (["--ids", "10,11"], true)] {
+        let (ids, note) = run(&args);
+        assert!(!note.contains("wrapped"), "{args:?}: {note}");
+        assert_eq!((ids == asked, ids.as_array().unwrap().len() == 2), (!bare, bare), "{args:?}: {ids}");
+    }
+    let prompts = model.0.write("prompts.txt", "ab\nab<sep>\n");
+    for args in
+        [&["--prompts", &prompts][..], &["-p", "ab", "--compare", "exact"], &["-p", "ab", "--explain"]]
+    {
+        let (ids, note) = run(args);
+        assert_eq!((ids, note.matches("wrapped").count()), (asked.clone(), 1), "{args:?}: {note}");
+    }
+    // The line end of a shell is no part of a question.
+    let piped = model.run(&["--json"], b"ab\n").success().json();
+    assert_eq!(piped["prompt_ids"], asked);
+    // A model of plain text is given plain text.
+    let plain = Model::endless();
+    let done = plain.run(&["-p", "ab", "--json"], b"").success();
+    assert_eq!((done.json()["prompt_ids"].as_array().unwrap().len(), done.stderr()), (2, ""));
 }
 
 #[test]
@@ -92,7 +124,7 @@ fn the_same_seed_writes_the_same_text_and_greedy_needs_none() {
 #[test]
 fn streamed_whole_and_piped_texts_are_the_same() {
     let model = Model::new();
-    let options = ["--max-new-tokens", "20"];
+    let options = ["--raw", "--max-new-tokens", "20"];
     let streamed = model.text(&[&["--prompt", "你好"], &options[..]].concat());
     let whole = model.answer(&[&["--prompt", "你好"], &options[..]].concat());
     assert_eq!(streamed, format!("你好{}\n", whole["completions"][0]["text"].as_str().unwrap()));
@@ -225,7 +257,7 @@ fn a_file_holds_prompts_line_by_line_or_as_json() {
     assert_eq!(results(&piped.success().json()), want);
     // A whole file is one prompt, as before.
     let whole = model.0.write("whole.txt", "abc\nde");
-    assert_eq!(model.answer(&["--prompt-file", &whole])["prompt_ids"].as_array().unwrap().len(), 6);
+    assert_eq!(model.answer(&["--raw", "--prompt-file", &whole])["prompt_ids"].as_array().unwrap().len(), 6);
     for (text, part) in [
         ("", "there is no prompt in it"),
         ("{\"prompt\": \"a\"}\nb", "line 2: not a prompt"),
@@ -275,7 +307,7 @@ fn an_explanation_for_programs_has_both_probabilities_of_every_alternative() {
 #[test]
 fn settings_are_compared_on_the_same_prompt() {
     let model = Model::new();
-    let prompt = ["--prompt", "你好", "--max-new-tokens", "9"];
+    let prompt = ["--raw", "--prompt", "你好", "--max-new-tokens", "9"];
     let alone = [["--style", "story"], ["--style", "exact"], ["--temperature", "1.5"]];
     let alone = alone.map(|setting| ids(&model.answer(&[&prompt[..], &setting].concat())));
     let compare = ["--compare", "story,exact", "--compare", "temperature=1.5"];

@@ -183,6 +183,33 @@ fn a_model_comes_in_shards_over_a_bad_line_and_then_needs_no_network() {
 }
 
 #[test]
+fn a_model_is_used_by_its_name_and_the_hub_is_asked_the_first_time_only() {
+    let (place, server) = (Place::new(), Server::start(&[]));
+    let write = |name: &str| {
+        minigpt(&["generate", "--model", name, "--ids", "1,2", "--max-new-tokens", "2", "--json"])
+            .env("MINIGPT_CACHE", place.path("cache"))
+            .env("HF_ENDPOINT", &server.endpoint)
+            .without_env("HF_HUB_OFFLINE")
+            .run()
+    };
+    let first = write("hf:owner/model").success();
+    assert!(first.stderr().contains("fetching config.json"), "{}", first.stderr());
+    let asked = server.requests().len();
+    let again = write("hf:owner/model").success();
+    assert_eq!(
+        (again.json()["completions"].clone(), again.stderr()),
+        (first.json()["completions"].clone(), "")
+    );
+    assert_eq!(server.requests().len(), asked, "the cache is enough");
+    // A damaged file is fetched again.
+    let weights = place.path(&format!("cache/hub/owner--model/{COMMIT}/model-00001-of-00004.safetensors"));
+    fs::write(weights, "damaged").unwrap();
+    let mended = write("hf:owner/model").success();
+    assert!(mended.stderr().contains("damaged"), "{}", mended.stderr());
+    assert!(server.requests().len() > asked);
+}
+
+#[test]
 fn what_the_server_gets_wrong_is_said_and_not_kept() {
     let place = Place::new();
     let server = Server::start(&[("model-00001-of-00004.safetensors", &[Act::OtherBytes])]);

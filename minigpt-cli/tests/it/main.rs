@@ -3,6 +3,8 @@
 
 mod architecture;
 mod bench;
+mod chinese;
+mod config;
 mod data;
 mod data_workflows;
 mod dependencies;
@@ -11,8 +13,13 @@ mod generate;
 mod hostile;
 mod hub;
 mod import;
+mod inside;
 mod model;
+mod own_data;
 mod plot;
+mod ranks;
+mod scaling;
+mod serve;
 mod support;
 mod talk;
 mod tokenizer;

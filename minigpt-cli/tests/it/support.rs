@@ -25,6 +25,8 @@ pub fn minigpt(args: &[&str]) -> Program {
     for proxy in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
         command.env_remove(proxy);
     }
+    // English, whatever the person speaks who runs the tests.
+    command.env("LC_ALL", "C");
     Program { command, stdin: Vec::new() }
 }
 

@@ -15,13 +15,15 @@ fn said(args: &[&str], stdin: &[u8]) -> (String, String) {
 }
 
 /// The demo on a little of its data, with a model that learns next to nothing.
-const SMALL: [&str; 12] = [
+const SMALL: [&str; 14] = [
     "--set",
     "train.epochs=2",
     "--set",
     "data.limit=64",
     "--set",
     "model.n_embd=32",
+    "--set",
+    "model.n_head=2",
     "--set",
     "model.n_layer=1",
     "--set",
@@ -232,7 +234,7 @@ fn bad_input_is_refused_in_words() {
         let args =
             if command == "eval" { [&args[..], &["--data", "builtin"]].concat() } else { args.to_vec() };
         let error = refused(&args);
-        assert!(error.contains("config.json"), "{error}");
+        assert!(error.contains("is an empty folder, not a model"), "{error}");
     }
     assert!(refused(&["eval", "--model", model, "--data", "nowhere.txt"]).contains("nowhere.txt"));
     let empty = place.path("empty.txt");
@@ -258,4 +260,69 @@ fn a_reader_that_goes_away_ends_a_chat_without_an_error() {
     drop(child.stdout.take());
     let _ = child.stdin.take().unwrap().write_all("hello\n".repeat(50).as_bytes());
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn run_answers_a_prompt_once_however_it_is_given() {
+    let run = DEMO.0.path("run");
+    let (answer, notes) = said(&["run", text(&run), "智利的首都是哪里？"], b"");
+    assert_contains(&notes, &["is a run: ", "/best is used"]);
+    assert!(answer.ends_with('\n'), "{answer:?}");
+    let question = "智利的首都是哪里？";
+    assert_eq!(said(&["run", text(&run), "-p", question], b"").0, answer);
+    assert_eq!(said(&["run", text(&run)], format!("{question}\n").as_bytes()).0, answer);
+    // The chat has the same sampling options, and answers the same.
+    let chat = ["chat", "-m", text(&run), "--temp", "0", "-n", "256", "-t", "1"];
+    assert_eq!(said(&chat, format!("\"\"\"\n{question}\n\"\"\"\n／quit\n{question}").as_bytes()).0, answer);
+    let short = said(&["run", text(&run), question, "-n", "1"], b"");
+    assert_contains(&short.1, &["max_new_tokens reached"]);
+    assert_contains(&refused(&["run", text(&run), "x", "--temp", "-1"]), &["temperature"]);
+    assert_contains(&refused(&["run", text(&run), ""]), &["the prompt is empty"]);
+    let place = Place::new();
+    let plain = plain_model(&place);
+    let (text, _) = said(&["run", &plain, "abc", "def", "-n", "5", "-c", "8"], b"");
+    assert!(text.starts_with("abc def") && text.chars().count() == 13, "{text:?}");
+    let (_, notes) = said(&["run", &plain, "a", "-n", "1", "-c", "999"], b"");
+    assert_contains(&notes, &["the model's context is 16 tokens"]);
+}
+
+#[test]
+fn a_run_is_a_model_for_every_command_that_takes_one() {
+    let (run, place) = (DEMO.0.path("run"), Place::new());
+    let run = text(&run);
+    let out = place.text("out");
+    let data = place.write("more.jsonl", "{\"question\": \"a\", \"answer\": \"b\"}\n".repeat(20));
+    let config = place.write("more.toml", format!("[data]\npath = {data:?}\n[train]\nmax_iters = 1\n"));
+    for args in [
+        &["generate", "--model", run, "--prompt", "a", "-n", "1"][..],
+        &["eval", "--model", run, "--data", &data],
+        &["inspect", "--model", run, "--prompt", "a"],
+        &["inspect", "--model", run, "--tensors"],
+        &["export", "--model", run, "--to", "hf", "--out", &out],
+        &["plan", "--model", run, "--flops-per-second", "1e12"],
+        &["plan", run, "--flops-per-second", "1e12"],
+        &["bench", "decode", "--model", run, "--repeat", "1", "--warm-up", "0", "--max-new-tokens", "2"],
+        &["tokenizer", "encode", "--model", run, "--text", "a"],
+        &["import", run, "--out", &place.text("imported")],
+        &["train", "--config", &config, "--from", run, "--out", &place.text("more"), "--quiet"],
+    ] {
+        let (_, notes) = said(args, b"");
+        assert_eq!(notes.matches("is a run: ").count(), 1, "{args:?}: {notes}");
+        assert_contains(&notes, &["run/best is used"]);
+    }
+    let empty = place.text("");
+    fs::create_dir(place.path("new")).unwrap();
+    place.write("new/config.toml", "");
+    for command in ["generate", "chat", "inspect", "eval", "export"] {
+        let rest: &[&str] = match command {
+            "inspect" => &["--prompt", "a"],
+            "eval" => &["--data", "builtin"],
+            "export" => &["--to", "hf", "--out", &out],
+            _ => &[],
+        };
+        let error = refused(&[&[command, "--model", &place.text("new")], rest].concat());
+        assert_contains(&error, &["is a run that has saved no model yet"]);
+        let error = refused(&[&[command, "--model", &empty], rest].concat());
+        assert_contains(&error, &["holds several models: "]);
+    }
 }

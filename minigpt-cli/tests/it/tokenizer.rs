@@ -80,7 +80,7 @@ fn bad_input_is_an_error_that_says_where() {
         (
             &["encode", "--model", "/no/such"],
             b"",
-            "error: the model's tokenizer could not be opened: could not read",
+            "error: the model's tokenizer could not be opened: /no/such: there is no such file",
         ),
     ];
     for (args, input, expected) in cases {

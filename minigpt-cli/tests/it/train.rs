@@ -177,7 +177,7 @@ fn patience_ends_a_run_that_gets_no_better() {
     assert_contains(runs.trained("run", &still).stdout(), &["patience", "step 30"]);
     // Evaluations at the end of a start are not what patience counts.
     let start = |more: &[&str]| {
-        let limit = ["--max-minutes", "0.0001", "--quiet"];
+        let limit = ["--max-minutes", "0.00000001", "--quiet"];
         runs.trained("stopped", &[&limit[..], more].concat()).stdout().to_owned()
     };
     let mut said = start(&still);

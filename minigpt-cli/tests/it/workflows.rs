@@ -17,8 +17,8 @@ fn a_ready_configuration_needs_no_data_or_says_how_to_get_it() {
         let text = fs::read_to_string(&path).unwrap();
         let data = text.lines().find_map(|line| line.strip_prefix("path = ")).unwrap().trim_matches('"');
         let comment: String = text.lines().take_while(|line| line.starts_with('#')).collect();
-        let name = path.file_name().unwrap().to_str().unwrap();
-        assert!(comment.contains(&format!("minigpt train --config configs/{name}")), "{name}: {comment}");
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        assert!(comment.contains(&format!("minigpt train --config {name}")), "{name}: {comment}");
         let built_in = ["builtin", "random"].contains(&data);
         assert!(built_in || comment.contains("minigpt data "), "{name}: where does {data} come from?");
     }

@@ -92,6 +92,11 @@ impl<'a> Contents<'a> {
         }
     }
 
+    /// The token that ends what the model says: the end of a turn where there is one, otherwise that of a text.
+    pub fn end(&self) -> Option<u32> {
+        self.id("tokenizer.ggml.eot_token_id").or_else(|| self.id("tokenizer.ggml.eos_token_id"))
+    }
+
     /// The model's configuration, and further keys for its `config.json`.
     pub fn config(&self) -> Result<(Config, ExtraKeys)> {
         match self.text("general.architecture") {
@@ -130,10 +135,9 @@ impl<'a> Contents<'a> {
         };
         config.validate().map_err(|e| e.to_string())?;
         let mut extra = ExtraKeys::new();
-        for (key, name) in [("bos_token_id", "bos"), ("eos_token_id", "eos")] {
-            if let Some(id) = self.id(&format!("tokenizer.ggml.{name}_token_id")) {
-                extra.insert(key.to_owned(), json!(id));
-            }
+        let ids = [("bos_token_id", self.id("tokenizer.ggml.bos_token_id")), ("eos_token_id", self.end())];
+        for (key, id) in ids {
+            extra.extend(id.map(|id| (key.to_owned(), json!(id))));
         }
         Ok((config, extra))
     }

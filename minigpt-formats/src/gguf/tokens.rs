@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::gguf::{Contents, Meta, Value};
-use minigpt_tokenizer::{BpeTokenizer, END_OF_TEXT, SEP, Tokenizer};
+use minigpt_tokenizer::{BpeTokenizer, END_OF_TEXT, PAD, SEP, Tokenizer};
 use std::path::Path;
 
 /// The kinds of tokens in a GGUF file.
@@ -11,11 +11,16 @@ const CONTROL: i32 = 3;
 const USER_DEFINED: i32 = 4;
 const UNUSED: i32 = 5;
 
-/// The metadata of a byte-level BPE, for a model with room for `vocab_size` tokens.
+/// The metadata of a byte-level BPE, for a model with room for `vocab_size` tokens. `turn_end` ends what the model says in a
+/// chat.
 ///
 /// # Errors
 /// A vocabulary of characters: llama.cpp has no such tokenizer.
-pub fn tokenizer_metadata(tokenizer: &Tokenizer, vocab_size: usize) -> Result<Vec<(String, Meta)>> {
+pub fn tokenizer_metadata(
+    tokenizer: &Tokenizer,
+    vocab_size: usize,
+    turn_end: Option<u32>,
+) -> Result<Vec<(String, Meta)>> {
     let Tokenizer::Bpe(bpe) = tokenizer else {
         return Err(Error::NotExpressible(
             "the model's vocabulary is one of characters, which llama.cpp can't tokenize; train it with a BPE"
@@ -29,7 +34,12 @@ pub fn tokenizer_metadata(tokenizer: &Tokenizer, vocab_size: usize) -> Result<Ve
     // A model may have room for more tokens than there are.
     tokens.extend((tokens.len()..vocab_size).map(|id| format!("[unused{id}]")));
     kinds.resize(tokens.len(), UNUSED);
-    let end = tokenizer.special_id(END_OF_TEXT).or_else(|| tokenizer.special_id(SEP));
+    // llama.cpp stops at the end of a turn and at that of a text. The latter is another token where there is one: our prompts
+    // end with `<sep>` too, and llama-cpp-python takes a text that ends with its end for finished before it has begun.
+    let special = |names: &[&str]| names.iter().find_map(|name| tokenizer.special_id(name));
+    let end =
+        special(&[END_OF_TEXT]).or_else(|| special(if turn_end.is_some() { &[PAD, SEP] } else { &[SEP] }));
+    let end = end.or(turn_end);
     let mut metadata = vec![
         ("tokenizer.ggml.model", Meta::Str("gpt2".to_owned())),
         ("tokenizer.ggml.pre", Meta::Str("gpt-2".to_owned())),
@@ -38,6 +48,7 @@ pub fn tokenizer_metadata(tokenizer: &Tokenizer, vocab_size: usize) -> Result<Ve
         ("tokenizer.ggml.merges", Meta::Strs(bpe.spelt_merges())),
         ("tokenizer.ggml.add_bos_token", Meta::Bool(false)),
     ];
+    metadata.extend(turn_end.map(|id| ("tokenizer.ggml.eot_token_id", Meta::U32(id))));
     if let Some(end) = end {
         let ids =
             ["tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id", "tokenizer.ggml.unknown_token_id"];
@@ -100,7 +111,7 @@ mod tests {
     #[test]
     fn tokens_come_back_as_they_were() {
         let gpt2 = Tokenizer::gpt2();
-        let bytes = file(tokenizer_metadata(&gpt2, 50_304).unwrap(), 50_304);
+        let bytes = file(tokenizer_metadata(&gpt2, 50_304, None).unwrap(), 50_304);
         let read = tokenizer(&bytes, Path::new("x")).unwrap().unwrap();
         assert_eq!(read.vocab_size(), 50_257);
         let text = "Hello, 世界! <|endoftext|> it's   fine\n";
@@ -111,7 +122,7 @@ mod tests {
     #[test]
     fn tokenizers_that_are_not_ours_are_refused_and_none_is_none() {
         let with = |name: &str, value: &str| {
-            let mut metadata = tokenizer_metadata(&Tokenizer::gpt2(), 50_257).unwrap();
+            let mut metadata = tokenizer_metadata(&Tokenizer::gpt2(), 50_257, None).unwrap();
             metadata.retain(|(key, _)| key != name);
             metadata.push((name.to_owned(), Meta::Str(value.to_owned())));
             tokenizer(&file(metadata, 50_257), Path::new("x")).unwrap_err().to_string()

@@ -78,7 +78,10 @@ fn what_was_written_is_read_again() {
         assert_eq!(loaded.extra["eos_token_id"], 7);
         let ids = gpt.ids(&[[1, 2, 3]]).unwrap();
         let flat = |gpt: &Gpt| gpt.logits(&ids).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
-        assert_eq!(flat(&loaded.gpt), flat(&gpt));
+        // Without vector instructions, weights of a file are added up in another order.
+        for (again, gpt) in flat(&loaded.gpt).into_iter().zip(flat(&gpt)) {
+            assert!((again - gpt).abs() <= 1e-6, "{again} is not {gpt}");
+        }
     }
 }
 

@@ -20,6 +20,13 @@ fn logits(gpt: &Gpt) -> Vec<Vec<f32>> {
     gpt.logits(&gpt.ids(&[[1, 2, 3, 4]]).unwrap()).unwrap().get(0).unwrap().to_vec2().unwrap()
 }
 
+/// The same model, but for the order of sums: without vector instructions, weights of a file are added up in another one.
+fn assert_same(again: &Gpt, gpt: &Gpt) {
+    for (again, gpt) in logits(again).iter().flatten().zip(logits(gpt).iter().flatten()) {
+        assert!((again - gpt).abs() <= 1e-6, "{again} is not {gpt}");
+    }
+}
+
 fn load(folder: &Path) -> Result<Gpt, String> {
     minigpt_formats::load(folder, &Device::Cpu).map(|loaded| loaded.gpt).map_err(|e| e.to_string())
 }
@@ -60,7 +67,7 @@ fn every_preset_is_the_same_model_after_saving_and_loading() {
         hugging_face::save(&gpt, folder.path()).unwrap();
         let again = load(folder.path()).unwrap();
         assert_eq!(again.config(), gpt.config(), "{preset}");
-        assert_eq!(logits(&again), logits(&gpt), "{preset}");
+        assert_same(&again, &gpt);
         let names: Vec<_> =
             std::fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
         assert_eq!(names.len(), 3, "no temporary file stays behind: {names:?}");
@@ -104,7 +111,7 @@ fn prefixes_buffers_and_a_repeated_tied_head_are_accepted() {
         raw.insert("transformer.h.0.attn.bias".to_owned(), (Dtype::U8, vec![4], vec![1; 4]));
         raw.insert("transformer.h.1.attn.masked_bias".to_owned(), (Dtype::F32, vec![], vec![0; 4]));
     });
-    assert_eq!(logits(&gpt.unwrap()), logits(&small("gpt2")));
+    assert_same(&gpt.unwrap(), &small("gpt2"));
 }
 
 #[test]
@@ -273,7 +280,8 @@ fn a_model_without_positions_survives_its_folder_and_is_refused_where_it_can_not
     );
     assert!(!read_raw(folder.path()).contains_key("wpe.weight"));
     let again = load(folder.path()).unwrap();
-    assert_eq!((again.config(), logits(&again)), (gpt.config(), logits(&gpt)));
+    assert_eq!(again.config(), gpt.config());
+    assert_same(&again, &gpt);
     for refusal in
         [minigpt_formats::nanogpt::refusal(gpt.config()), minigpt_formats::gguf::refusal(gpt.config())]
     {

@@ -3,12 +3,15 @@
 //! B: batch rows, H: heads, Tq and Tk: queries and keys (T where both are the same), D: the width of a head, C = H · D.
 //!
 //! This file holds the definition, composed from plain candle operations, and the entry points. Then read `one_head.rs`
-//! (the fused kernel, forward and backward), `heads.rs` (which head is where, and on which thread) and `mask.rs`.
+//! (the fused kernel, forward and backward), `heads.rs` (which head is where, and on which thread) and `mask.rs`; `cached.rs`
+//! is the attention of inference.
 
+mod cached;
 mod heads;
 mod mask;
 mod one_head;
 
+pub use cached::{KeyValues, TokenRun};
 pub use mask::AttentionMask;
 
 use crate::tape::{apply1, apply3, contiguous};

@@ -131,7 +131,7 @@ impl Head<'_> {
 /// Turns the scores of one query into weights and returns log Σ exp(score). A query that may look nowhere has
 /// weights of 0, and infinity for its log-sum, from which backward recomputes weights of 0.
 #[inline(always)]
-fn softmax(row: &mut [f32]) -> f32 {
+pub(super) fn softmax(row: &mut [f32]) -> f32 {
     let max = simd::max(row);
     if max == f32::NEG_INFINITY {
         row.fill(0.0);

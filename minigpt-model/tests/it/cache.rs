@@ -2,7 +2,7 @@
 
 use crate::support;
 use candle_core::Tensor;
-use minigpt_model::{Error, Gpt};
+use minigpt_model::{Error, Gpt, TokenChunk};
 use proptest::prelude::*;
 
 const BLOCK_SIZE: usize = 40;
@@ -87,25 +87,45 @@ fn a_row_may_pause_and_go_back() {
 }
 
 #[test]
-fn rows_can_be_copied_reordered_and_left_out() {
-    // More rows than before, as many, fewer.
-    for order in [vec![0, 0, 2, 1, 1], vec![2, 0, 0], vec![0, 1, 2], vec![2]] {
-        for gpt in models() {
-            let rows = [tokens(5, 1), tokens(9, 2), tokens(1, 3)];
-            let mut cache = gpt.cache(rows.len()).unwrap();
-            gpt.next_logits(&rows, &mut cache).unwrap();
-            cache.select_rows(&order).unwrap();
-            // Copies of a row go on in different ways.
-            let new: Vec<Vec<u32>> = (0..order.len()).map(|i| tokens(1 + i % 2, 40 + i as u32)).collect();
-            let logits = gpt.next_logits(&new, &mut cache).unwrap();
-            assert_eq!(logits.dims(), [order.len(), 29]);
-            for (i, &row) in order.iter().enumerate() {
-                assert_close(
-                    &logits.get(i).unwrap(),
-                    &uncached(&gpt, &[&rows[row][..], &new[i][..]].concat()),
-                );
-            }
+fn rows_can_be_copied_whole_or_in_part() {
+    for gpt in models() {
+        let rows = [tokens(5, 1), tokens(23, 2), tokens(1, 3)];
+        let mut cache = gpt.cache(rows.len()).unwrap();
+        gpt.next_logits(&rows, &mut cache).unwrap();
+        cache.copy(1, 0, 23).unwrap();
+        cache.copy(1, 2, 17).unwrap();
+        cache.copy(1, 1, 20).unwrap();
+        assert_eq!(cache.lengths(), [23, 20, 17]);
+        // Copies of a row go on in different ways.
+        let new: Vec<Vec<u32>> = (0..3).map(|i| tokens(1 + i % 2, 40 + i as u32)).collect();
+        let logits = gpt.next_logits(&new, &mut cache).unwrap();
+        assert_eq!(logits.dims(), [3, 29]);
+        for (i, length) in [23, 20, 17].into_iter().enumerate() {
+            let whole = [&rows[1][..length], &new[i][..]].concat();
+            assert_close(&logits.get(i).unwrap(), &uncached(&gpt, &whole));
         }
+    }
+}
+
+#[test]
+fn a_step_gives_the_logits_that_are_asked_for() {
+    for gpt in models() {
+        let mut cache = gpt.cache(3).unwrap();
+        let texts = [tokens(9, 1), tokens(4, 2), tokens(6, 3)];
+        let chunk = |row: usize, logits| TokenChunk { row, ids: &texts[row], logits };
+        let logits = gpt.step(&[chunk(2, 3), chunk(0, 0), chunk(1, 1)], &mut cache).unwrap();
+        let want = [&texts[2][..4], &texts[2][..5], &texts[2][..], &texts[1][..]];
+        assert_eq!(logits.dims(), [4, 29]);
+        for (i, want) in want.iter().enumerate() {
+            assert_close(&logits.get(i).unwrap(), &uncached(&gpt, want));
+        }
+        let none = gpt.step(&[TokenChunk { row: 1, ids: &[1, 2], logits: 0 }], &mut cache).unwrap();
+        assert_eq!(none.dims(), [0, 29]);
+        assert_eq!(cache.lengths(), [9, 6, 6]);
+        let twice = [chunk(0, 1), chunk(0, 1)];
+        assert_eq!(gpt.step(&twice, &mut cache).unwrap_err().to_string(), "row 0 is there twice");
+        let error = gpt.step(&[TokenChunk { row: 3, ids: &[1], logits: 1 }], &mut cache).unwrap_err();
+        assert_eq!(error.to_string(), "there is no row 3 in a cache of 3 rows");
     }
 }
 

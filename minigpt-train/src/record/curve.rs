@@ -65,6 +65,7 @@ fn curve(name: &str, records: &[StepRecord], axis: Axis) -> Curve {
         name: name.to_owned(),
         noisy: records.iter().map(|record| (axis.of(record), record.loss)).collect(),
         marked: records.iter().filter_map(|record| Some((axis.of(record), record.val_loss?))).collect(),
+        rises: false,
     }
 }
 

@@ -1,15 +1,17 @@
-//! What a training run leaves for people and programs to look at: numbers (`metrics.jsonl`), TensorBoard's event
+//! What a training run leaves for people and programs to look at: numbers (`metrics.jsonl`), texts (`samples.jsonl`), TensorBoard's event
 //! files, and charts of the loss. All of it is made from one [`StepRecord`] per logged step; no clock is read here.
 
 mod curve;
 mod error;
 mod metrics;
+mod samples;
 mod summary;
 mod tensorboard;
 
 pub use curve::{Axis, loss_chart};
 pub use error::{Error, Result};
 pub use metrics::{Metrics, read};
+pub(crate) use samples::SampleLog;
 pub use summary::Summary;
 pub use tensorboard::{EventFile, tag};
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 /// Questions whose lengths differ by far, so that every micro-batch has another number of tokens.
-fn corpus() -> Corpus {
+pub fn corpus() -> Corpus {
     let record =
         |i: usize| Record::pair("ab".repeat(1 + i * i % 11), "cde"[..1 + i % 3].repeat(1 + i * 7 % 5));
     let records: Vec<Record> = (0..64).map(record).collect();
@@ -22,13 +22,13 @@ fn corpus() -> Corpus {
     Corpus::of(Some(tokenizer), parts)
 }
 
-fn model(corpus: &Corpus) -> Config {
+pub fn model(corpus: &Corpus) -> Config {
     let vocab_size = corpus.vocab_size().unwrap();
     Config { n_layer: 2, n_head: 2, n_embd: 16, block_size: 40, vocab_size, ..Config::default() }
         .with_dropout(0.1)
 }
 
-fn config(batch_size: usize, gradient_accumulation_steps: usize) -> TrainConfig {
+pub fn config(batch_size: usize, gradient_accumulation_steps: usize) -> TrainConfig {
     TrainConfig {
         batch_size,
         gradient_accumulation_steps,

@@ -5,6 +5,7 @@ use super::report::{Report, Work};
 use super::times::Times;
 use super::{NOTES, random_prompts};
 use crate::dtype;
+use crate::language::t;
 use anyhow::{Context, Result};
 use clap::Args;
 use minigpt_generate::{GenerationConfig, Generator};
@@ -26,7 +27,7 @@ pub struct DecodeArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     max_new_tokens: Option<u32>,
     /// Texts to write at once.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, alias = "batch", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: u32,
     /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
     #[arg(long, default_value = "f32", value_parser = dtype::among(dtype::TO_RUN))]
@@ -59,8 +60,7 @@ pub fn run(args: &DecodeArgs) -> Result<()> {
     let prompts = random_prompts(rows, lengths.prompt, config.vocab_size);
     let times = Times::of(args.warm_up, args.repeat, || write(&gpt, &prompts, lengths.new))?;
     let Lengths { prompt, new } = lengths;
-    let title =
-        format!("decode {}: {rows} × {new} tokens after prompts of {prompt}", args.model.title(&config));
+    let title = t!("decode {}: {rows} × {new} tokens after prompts of {prompt}", args.model.title(&config));
     let work = work(&config, rows, lengths, args.dtype);
     Report::new("decode", config, work, &times)?.show(args.json, &title)
 }

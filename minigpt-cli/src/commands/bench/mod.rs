@@ -10,7 +10,6 @@ mod train;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use minigpt_kernels as ops;
 
 /// Measure how fast a model trains and writes here, beside what this machine could do.
 #[derive(Args)]
@@ -34,7 +33,7 @@ enum Command {
 /// Below the options of every subcommand.
 const NOTES: &str = "Weights and tokens are random, from a fixed seed. Figures are those of the fastest repeat, with \
     the median beside them; speeds drift, so the machine's limit is measured in the same run.\n\
-    All cores are used; RAYON_NUM_THREADS=N limits that.";
+    All cores are used; --threads N limits that.";
 
 /// What all that is random comes from.
 const SEED: u64 = 1337;
@@ -49,12 +48,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
     }
 }
 
-/// Random tokens, always the same.
-fn random_ids(count: usize, vocab_size: usize) -> Vec<u32> {
-    (0..count as u64).map(|i| (ops::place(SEED, i) % vocab_size as u64) as u32).collect()
-}
-
 /// Prompts of one length, each of other tokens.
 fn random_prompts(rows: usize, length: usize, vocab_size: usize) -> Vec<Vec<u32>> {
-    random_ids(rows * length, vocab_size).chunks(length).map(<[u32]>::to_vec).collect()
+    minigpt::random_ids(rows * length, vocab_size).chunks(length).map(<[u32]>::to_vec).collect()
 }

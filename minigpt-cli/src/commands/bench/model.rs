@@ -1,26 +1,29 @@
 //! Which model is measured: a preset with another shape, or a model folder. What doesn't fit the memory is refused
 //! before it is asked for.
 
-use crate::dtype;
+use crate::language::{counted, t};
+use crate::{dtype, models};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use minigpt::{machine, settings};
-use minigpt_charts::{bytes, count, counted};
+use minigpt::{ModelPlace, machine, settings};
+use minigpt_charts::{bytes, count};
 use minigpt_formats::{OnDisk, load, load_config};
 use minigpt_kernels::ElementType;
 use minigpt_model::parameters::Count;
 use minigpt_model::plan::Plan;
-use minigpt_model::{Config, Device, Gpt};
-use std::path::PathBuf;
+use minigpt_model::{Config, Device, Gpt, PRESETS};
+use std::path::{Path, PathBuf};
 
 /// A preset and changes to it, or a model folder.
 #[derive(Args)]
 pub struct ModelArgs {
+    /// A preset or a model to measure; gpt2 when nothing is named.
+    #[arg(value_name = "PRESET|MODEL", conflicts_with_all = ["preset", "model"])]
+    name: Option<String>,
     /// The preset to measure; see `minigpt plan --help` for all of them.
     #[arg(long, value_name = "NAME", default_value = "gpt2", conflicts_with = "model")]
     preset: String,
-    /// A model folder to measure instead.
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["n_layer", "n_head", "n_embd", "vocab_size", "block_size", "changes"])]
+    #[arg(short, long, value_name = models::NAME, help = models::HELP, conflicts_with_all = ["n_layer", "n_head", "n_embd", "vocab_size", "block_size", "changes"])]
     model: Option<PathBuf>,
     /// How many blocks instead of the preset's.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -43,12 +46,29 @@ pub struct ModelArgs {
 }
 
 impl ModelArgs {
+    /// The model folder, if it is one.
+    fn folder(&self) -> Option<&Path> {
+        let is_preset = |name: &str| PRESETS.iter().any(|(preset, _)| *preset == name);
+        let named = self.name.as_deref().filter(|name| !is_preset(name)).map(Path::new);
+        self.model.as_deref().or(named.filter(|name| models::is_named(name)))
+    }
+
+    fn preset(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.preset)
+    }
+
     /// The model's shape, checked.
     pub fn config(&self) -> Result<Config> {
-        if let Some(model) = &self.model {
-            return load_config(model).context("the model's configuration could not be read");
+        if let Some(model) = self.folder() {
+            let changed = [self.n_layer, self.n_head, self.n_embd, self.vocab_size, self.block_size];
+            ensure!(
+                changed.iter().all(Option::is_none) && self.changes.is_empty(),
+                "{}: a model is measured as it is; only a preset can be changed",
+                model.display()
+            );
+            return load_config(&models::find(model)?).context("the model's configuration could not be read");
         }
-        let config = settings::change(Config::preset(&self.preset)?, &self.changes)?;
+        let config = settings::change(Config::preset(self.preset())?, &self.changes)?;
         let or = |changed: Option<u32>, size: usize| changed.map_or(size, |n| n as usize);
         let config = Config {
             n_layer: or(self.n_layer, config.n_layer),
@@ -64,18 +84,25 @@ impl ModelArgs {
 
     /// The model: random weights, or those of the folder.
     pub fn open(&self, config: &Config) -> Result<Gpt> {
-        match &self.model {
-            Some(model) => Ok(load(model, &Device::Cpu).context("the model could not be loaded")?.gpt),
+        match self.folder() {
+            Some(model) => {
+                let place = ModelPlace::find(model)?;
+                Ok(load(&place.path, &Device::Cpu).context("the model could not be loaded")?.gpt)
+            }
             None => Ok(Gpt::new(config.clone(), super::SEED, &Device::Cpu)?),
         }
     }
 
-    /// The model with its matrices in fewer bits.
+    /// The model to be run, with its matrices in fewer bits.
     pub fn open_as(&self, config: &Config, dtype: ElementType) -> Result<Gpt> {
-        let Some(dtype) = dtype::quantized(dtype) else { return self.open(config) };
-        match &self.model {
+        let Some(dtype) = dtype::quantized(dtype) else {
+            let gpt = self.open(config)?;
+            // As those of a model from a file are laid out.
+            return Ok(if self.folder().is_some() { gpt } else { gpt.packed()? });
+        };
+        match self.folder() {
             Some(model) => {
-                let files = OnDisk::open(model)?;
+                let files = OnDisk::open(&ModelPlace::find(model)?.path)?;
                 Ok(files.model()?.load_as(&Device::Cpu, Some(dtype))?.gpt)
             }
             None => Ok(Gpt::new(config.clone(), super::SEED, &Device::Cpu)?.quantized(dtype)?),
@@ -84,8 +111,8 @@ impl ModelArgs {
 
     /// What to call it.
     pub fn title(&self, config: &Config) -> String {
-        let name = self.model.as_ref().map_or(self.preset.clone(), |model| model.display().to_string());
-        format!(
+        let name = self.folder().map_or(self.preset().to_owned(), |model| model.display().to_string());
+        t!(
             "{name} ({}, {}, width {}, vocabulary {}, {} parameters)",
             counted(config.n_layer as u64, "layer"),
             counted(config.n_head as u64, "head"),

@@ -5,7 +5,8 @@ use super::report::{Report, Work};
 use super::times::Times;
 use super::{NOTES, random_prompts};
 use crate::dtype;
-use anyhow::{Context, Result};
+use crate::language::t;
+use anyhow::Result;
 use clap::Args;
 use minigpt_generate::{GenerationConfig, Generator};
 use minigpt_kernels::ElementType;
@@ -23,7 +24,7 @@ pub struct PrefillArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     prompt_length: Option<u32>,
     /// Prompts to read at once.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, alias = "batch", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: u32,
     /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
     #[arg(long, default_value = "f32", value_parser = dtype::among(dtype::TO_RUN))]
@@ -52,7 +53,7 @@ pub fn run(args: &PrefillArgs) -> Result<()> {
     let gpt = args.model.open_as(&config, args.dtype)?;
     let prompts = random_prompts(rows, prompt, config.vocab_size);
     let times = Times::of(args.warm_up, args.repeat, || read(&gpt, &prompts))?;
-    let title = format!("prefill {}: {rows} × {prompt} tokens", args.model.title(&config));
+    let title = t!("prefill {}: {rows} × {prompt} tokens", args.model.title(&config));
     let work = work(&config, rows, prompt);
     Report::new("prefill", config, work, &times)?.show(args.json, &title)
 }
@@ -61,7 +62,9 @@ pub fn run(args: &PrefillArgs) -> Result<()> {
 fn read(gpt: &Gpt, prompts: &[Vec<u32>]) -> Result<Duration> {
     let config = GenerationConfig { max_new_tokens: 1, ..GenerationConfig::default() };
     let start = Instant::now();
-    Generator::new(gpt, prompts, &config, None)?.next().context("nothing was written")??;
+    for step in Generator::new(gpt, prompts, &config, None)? {
+        step?;
+    }
     Ok(start.elapsed())
 }
 

@@ -1,11 +1,12 @@
 //! What was measured, beside what the machine can do: for programs and for people.
 
 use super::times::Times;
-use crate::output;
+use crate::language::{counted, t, tr};
+use crate::{output, screen};
 use anyhow::Result;
 use minigpt::limit::Limit;
 use minigpt::machine;
-use minigpt_charts::{Table, bytes, count, counted, metric};
+use minigpt_charts::{Table, bytes, count, metric};
 use minigpt_model::Config;
 use serde::Serialize;
 
@@ -87,14 +88,14 @@ impl Report {
 
     fn figures(&self) -> String {
         let mut table = Table::new(&[1, 2]);
-        let median = format!("median of {}", self.repeats);
-        table.row(["", "best", &median]);
-        table.row(["tokens/s", &rate(self.tokens_per_second), &rate(self.median_tokens_per_second)]);
-        table.row(["ms a step", &rate(self.ms_per_step), &rate(self.median_ms_per_step)]);
+        let median = t!("median of {}", self.repeats);
+        table.row(["", tr("best"), &median]);
+        table.row([tr("tokens/s"), &rate(self.tokens_per_second), &rate(self.median_tokens_per_second)]);
+        table.row([tr("ms a step"), &rate(self.ms_per_step), &rate(self.median_ms_per_step)]);
         if let Some(peak) = self.peak_rss_bytes {
-            table.row(["memory at most", &bytes(peak)]);
+            table.row([tr("memory at most"), &bytes(peak)]);
         }
-        table.draw()
+        table.draw_within(screen::table_columns())
     }
 }
 
@@ -102,21 +103,21 @@ impl Report {
 pub fn limits(limit: &Limit, report: Option<&Report>) -> String {
     let threads = counted(limit.threads as u64, "thread");
     let mut table = Table::new(&[1, 2, 3]);
-    let [reached, share] = report.map_or(["", ""], |_| ["reached", "share"]);
-    table.row(["the machine's limit", &threads, reached, share]);
+    let [reached, share] = report.map_or(["", ""], |_| [tr("reached"), tr("share")]);
+    table.row([tr("the machine's limit"), &threads, reached, share]);
     let flops = report.map(|report| report.model_flops_per_second);
     let read = report.and_then(|report| report.reading).map(|reading| reading.read_bytes_per_second);
     let rows = [
-        ("matrix products", "FLOP/s", limit.product_flops_per_second, flops),
-        ("multiply-adds alone", "FLOP/s", limit.multiply_add_flops_per_second, flops),
-        ("reading memory", "B/s", limit.read_bytes_per_second, read),
+        (tr("matrix products"), "FLOP/s", limit.product_flops_per_second, flops),
+        (tr("multiply-adds alone"), "FLOP/s", limit.multiply_add_flops_per_second, flops),
+        (tr("reading memory"), "B/s", limit.read_bytes_per_second, read),
     ];
     for (name, unit, limit, reached) in rows {
         let shown = |rate: f64| format!("{}{unit}", metric(rate));
         let share = reached.map_or_else(String::new, |reached| format!("{:.0} %", 100.0 * reached / limit));
         table.row([name, &shown(limit), &reached.map_or_else(String::new, shown), &share]);
     }
-    table.draw()
+    table.draw_within(screen::table_columns())
 }
 
 /// Small numbers with digits behind the point, large ones in groups.

@@ -3,14 +3,14 @@
 use super::model::{ModelArgs, check_memory, fits};
 use super::report::{Report, Work};
 use super::times::Times;
-use super::{NOTES, SEED, random_ids};
-use anyhow::{Context, Result};
+use super::{NOTES, SEED};
+use crate::language::t;
+use anyhow::Result;
 use clap::{Args, ValueEnum};
-use minigpt_data::{Corpus, CorpusParts, Tokens};
+use minigpt::StepTimer;
+use minigpt_model::Config;
 use minigpt_model::plan::Plan;
-use minigpt_model::{Config, Gpt};
-use minigpt_train::{OptimizerKind, RunFolder, TrainConfig, Trainer, TrainingData};
-use std::time::Instant;
+use minigpt_train::{OptimizerKind, TrainConfig};
 
 /// Steps of training: forward, backward, clipping and the optimiser.
 #[derive(Args)]
@@ -53,16 +53,10 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     let (rows, context) = (args.batch_size as usize, context(args, &config)?);
     let plan = Plan::new(&config, rows, context);
     check_memory(plan.train_bytes, "a smaller --batch-size, --context or --n-embd")?;
-    let scratch = tempfile::tempdir().context("no temporary folder could be made")?;
     let gpt = args.model.open(&config)?.with_dropout(&config)?;
-    let mut trainer = trainer(gpt, context, args, RunFolder::open(scratch.path())?)?;
-    let rate = TrainConfig::default().min_lr;
-    let times = Times::of(args.warm_up, args.steps, || {
-        let start = Instant::now();
-        trainer.step(rate)?;
-        Ok(start.elapsed())
-    })?;
-    let title = format!("train {}: {rows} rows of {context} tokens", args.model.title(&config));
+    let mut timer = StepTimer::new(gpt, &train(args), context)?;
+    let times = Times::of(args.warm_up, args.steps, || Ok(timer.step()?))?;
+    let title = t!("train {}: {rows} rows of {context} tokens", args.model.title(&config));
     let work =
         Work { tokens: (rows * context) as u64, flops: plan.train_flops_per_step as f64, bytes_read: None };
     Report::new("train", config, work, &times)?.show(args.json, &title)
@@ -84,24 +78,17 @@ fn context(args: &TrainArgs, config: &Config) -> Result<usize> {
     Ok(context)
 }
 
-fn trainer(gpt: Gpt, context: usize, args: &TrainArgs, run: RunFolder) -> Result<Trainer> {
-    let batch_size = args.batch_size as usize;
+fn train(args: &TrainArgs) -> TrainConfig {
     let optimizer = match args.optimizer {
         OptimizerName::Adamw => OptimizerKind::AdamW,
         OptimizerName::Muon => OptimizerKind::Muon,
     };
-    let train = TrainConfig {
-        batch_size,
+    TrainConfig {
+        batch_size: args.batch_size as usize,
         optimizer,
         grad_clip: 1.0,
         weight_decay: 0.1,
         seed: SEED,
         ..TrainConfig::default()
-    };
-    let rows = Config { block_size: context, ..gpt.config().clone() };
-    // Two batches of text to draw windows from.
-    let text = random_ids(2 * batch_size * context + 1, rows.vocab_size);
-    let parts = CorpusParts::Text { train: Tokens::from(text), val: Tokens::from(Vec::new()) };
-    let data = TrainingData::new(Corpus::of(None, parts), &rows, &train, None)?;
-    Ok(Trainer::new(gpt, data, train, run)?)
+    }
 }

@@ -1,5 +1,7 @@
 //! The settings of a chat as `/show` lists them.
 
+use crate::language::tr;
+use crate::screen;
 use minigpt::ChatSettings;
 use minigpt_charts::Table;
 
@@ -9,19 +11,19 @@ pub fn show(settings: &ChatSettings) -> String {
     let temperature = if generation.do_sample { generation.temperature } else { 0.0 };
     let switch = |on: bool| if on { "on" } else { "off" };
     let mut table = Table::default();
-    table.row(["temperature", &temperature.to_string(), "0 always takes the likeliest token"]);
-    table.row(["top_k", &generation.top_k.to_string(), "draw from the k likeliest; 0 for all"]);
-    table.row(["top_p", &generation.top_p.to_string(), "draw from those that make up this probability"]);
-    table.row(["min_p", &generation.min_p.to_string(), "at least this part of the likeliest one's"]);
+    table.row(["temperature", &temperature.to_string(), tr("0 always takes the likeliest token")]);
+    table.row(["top_k", &generation.top_k.to_string(), tr("draw from the k likeliest; 0 for all")]);
+    table.row(["top_p", &generation.top_p.to_string(), tr("draw from those that make up this probability")]);
+    table.row(["min_p", &generation.min_p.to_string(), tr("at least this part of the likeliest one's")]);
     let penalty = generation.repetition_penalty.to_string();
-    table.row(["repetition_penalty", &penalty, "above 1: less of what was said already"]);
-    table.row(["max_new_tokens", &generation.max_new_tokens.to_string(), "the longest answer"]);
-    table.row(["seed", &generation.seed.to_string(), "the same seed, the same answers"]);
+    table.row(["repetition_penalty", &penalty, tr("above 1: less of what was said already")]);
+    table.row(["max_new_tokens", &generation.max_new_tokens.to_string(), tr("the longest answer")]);
+    table.row(["seed", &generation.seed.to_string(), tr("the same seed, the same answers")]);
     let stop = format!("{:?}", generation.stop_strings.first().map_or("", String::as_str));
-    table.row(["stop", &stop, "what ends an answer"]);
-    table.row(["guard", switch(settings.guard), "cut an answer that goes round in circles"]);
-    table.row(["history", switch(settings.history), "tell the model what was said before"]);
-    table.draw()
+    table.row(["stop", &stop, tr("what ends an answer")]);
+    table.row(["guard", switch(settings.guard), tr("cut an answer that goes round in circles")]);
+    table.row(["history", switch(settings.history), tr("tell the model what was said before")]);
+    table.draw_within(screen::table_columns())
 }
 
 #[cfg(test)]

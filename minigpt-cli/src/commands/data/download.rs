@@ -1,7 +1,8 @@
 //! `minigpt data download`: fetch a public set.
 
-use crate::output;
+use crate::language::{t, tr};
 use crate::progress::Progress;
+use crate::{output, screen};
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -58,9 +59,8 @@ fn show(event: DownloadEvent, set: &PublicSet, bar: &mut Option<Progress>) {
     match event {
         DownloadEvent::Started { url, total, have } => {
             let total = total.unwrap_or(set.bytes);
-            let rest =
-                if have > 0 { format!(", {} of them here already", count(have)) } else { String::new() };
-            let line = format!("fetching {} bytes{rest} from {url}", count(total));
+            let rest = if have > 0 { t!(", {} of them here already", count(have)) } else { String::new() };
+            let line = t!("fetching {} bytes{rest} from {url}", count(total));
             match bar {
                 None => output::note(&line),
                 Some(bar) => bar.note(&line),
@@ -79,19 +79,19 @@ fn show(event: DownloadEvent, set: &PublicSet, bar: &mut Option<Progress>) {
 
 fn in_words(done: &Downloaded) -> String {
     let checked = match &done.checked {
-        Checked::Listed => "it is the file it should be".to_owned(),
-        Checked::Recorded => "the same as on the first download".to_owned(),
-        Checked::First => "recorded beside it, to compare with from now on".to_owned(),
-        Checked::Changed(before) => format!("the publisher changed it: before, it was {before}"),
+        Checked::Listed => tr("it is the file it should be").to_owned(),
+        Checked::Recorded => tr("the same as on the first download").to_owned(),
+        Checked::First => tr("recorded beside it, to compare with from now on").to_owned(),
+        Checked::Changed(before) => t!("the publisher changed it: before, it was {before}"),
     };
     let mut table = Table::new(&[]);
     table
-        .row(["file", &done.path.display().to_string()])
-        .row(["size", &format!("{} bytes", count(done.bytes))])
+        .row([tr("file"), &done.path.display().to_string()])
+        .row([tr("size"), &t!("{} bytes", count(done.bytes))])
         .row(["SHA-256", &done.sha256])
         .row(["", &checked]);
     if !done.fetched {
-        table.row(["", "it was here already: nothing was fetched"]);
+        table.row(["", tr("it was here already: nothing was fetched")]);
     }
-    table.draw()
+    table.draw_within(screen::table_columns())
 }

@@ -1,6 +1,7 @@
 //! `minigpt data export`: the built-in set as files, to look at, to change, and to take along.
 
-use crate::output;
+use crate::language::tr;
+use crate::{output, screen};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use minigpt_charts::{Table, count};
@@ -54,12 +55,12 @@ pub(super) fn run(args: &ExportArgs) -> Result<()> {
         return output::json(&answer);
     }
     let mut table = Table::new(&[1]);
-    table.row(["train", &count(answer.train_lines as u64), &answer.train.display().to_string()]).row([
-        "val",
+    table.row([tr("train"), &count(answer.train_lines as u64), &answer.train.display().to_string()]).row([
+        tr("val"),
         &count(answer.val_lines as u64),
         &answer.val.display().to_string(),
     ]);
-    output::text(&table.draw())
+    output::text(&table.draw_within(screen::table_columns()))
 }
 
 fn targets(out: &Path) -> Result<[PathBuf; 2]> {

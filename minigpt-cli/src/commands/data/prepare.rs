@@ -1,11 +1,12 @@
 //! `minigpt data prepare`: text to files of tokens.
 
 use super::reading::ReadingArgs;
-use crate::output;
+use crate::language::{counted, t, tr};
 use crate::progress::Progress;
+use crate::{output, screen};
 use anyhow::{Result, bail};
 use clap::Args;
-use minigpt_charts::{Table, count, counted};
+use minigpt_charts::{Table, count};
 use minigpt_data::{
     Cleaned, IdWidth, PartMeta, PrepareOptions, PrepareStage, PreparedMeta, TokenizerChoice, builtin, prepare,
 };
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Args)]
 pub(super) struct PrepareArgs {
     /// Text: a file, a folder (its .txt, .text, .md and .markdown files), or - for standard input.
-    #[arg(long, value_name = "FILE|FOLDER|-")]
+    #[arg(value_name = "FILE|FOLDER|-")]
     input: PathBuf,
     /// The folder to write.
     #[arg(long, value_name = "FOLDER")]
@@ -91,23 +92,23 @@ fn start(stage: PrepareStage, total: u64) -> Progress {
 
 fn in_words(meta: &PreparedMeta, out: &Path) -> String {
     let width = match meta.dtype {
-        IdWidth::U16 => "2 bytes a token, as nanoGPT's",
-        IdWidth::U32 => "4 bytes a token",
+        IdWidth::U16 => tr("2 bytes a token, as nanoGPT's"),
+        IdWidth::U32 => tr("4 bytes a token"),
     };
     let tokenizer = &meta.tokenizer;
     let mut table = Table::new(&[]);
     table
-        .row(["text", &source(meta)])
-        .row(["tokenizer", &format!("{}, {} tokens", tokenizer.kind, count(tokenizer.vocab_size as u64))])
+        .row([tr("text"), &source(meta)])
+        .row([tr("tokenizer"), &t!("{}, {} tokens", tokenizer.kind, count(tokenizer.vocab_size as u64))])
         .row(["train.bin", &part(&meta.train)])
         .row(["val.bin", &part(&meta.val)])
-        .row(["width", width])
-        .row(["folder", &out.display().to_string()]);
-    table.draw()
+        .row([tr("width"), width])
+        .row([tr("folder"), &out.display().to_string()]);
+    table.draw_within(screen::table_columns())
 }
 
 fn part(part: &PartMeta) -> String {
-    format!("{} tokens from {} characters", count(part.tokens), count(part.characters))
+    t!("{} tokens from {} characters", count(part.tokens), count(part.characters))
 }
 
 /// Where the text came from, and what was not taken from there.
@@ -118,7 +119,7 @@ fn source(meta: &PreparedMeta) -> String {
         text.push_str(&format!(", {}", counted(from.files, "file")));
     }
     if from.left_out > 0 {
-        text.push_str(&format!(", {} left out", counted(from.left_out, "other file")));
+        text.push_str(&t!(", {} left out", counted(from.left_out, "other file")));
     }
     text.push_str(&cleaned(&from.cleaned));
     text
@@ -127,13 +128,15 @@ fn source(meta: &PreparedMeta) -> String {
 /// What was changed in a text, in words.
 pub(super) fn cleaned(cleaned: &Cleaned) -> String {
     let mut text = String::new();
-    for (number, thing) in [(cleaned.byte_order_marks, "byte order mark"), (cleaned.nul, "NUL character")] {
-        if number > 0 {
-            text.push_str(&format!(", {} dropped", counted(number, thing)));
-        }
+    let dropped = [
+        (cleaned.byte_order_marks, counted(cleaned.byte_order_marks, "byte order mark")),
+        (cleaned.nul, counted(cleaned.nul, "NUL character")),
+    ];
+    for (_, things) in dropped.iter().filter(|(number, _)| *number > 0) {
+        text.push_str(&t!(", {things} dropped"));
     }
     if cleaned.line_ends > 0 {
-        text.push_str(&format!(", {} made \\n", counted(cleaned.line_ends, "line end")));
+        text.push_str(&t!(", {} made \\n", counted(cleaned.line_ends, "line end")));
     }
     text
 }

@@ -1,7 +1,8 @@
 //! `minigpt data show`: examples as they are written, or one as the model gets it.
 
 use super::reading::ReadingArgs;
-use crate::output;
+use crate::language::{t, tr};
+use crate::{output, screen};
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use minigpt::tokenizer_beside;
@@ -160,9 +161,9 @@ fn in_words(shown: &Shown) -> String {
     }
     for (i, message) in shown.messages.iter().flatten().enumerate() {
         let role = match message.role {
-            Role::System => "system",
-            Role::User => "user",
-            Role::Assistant => "assistant",
+            Role::System => tr("system"),
+            Role::User => tr("user"),
+            Role::Assistant => tr("assistant"),
         };
         let number = if i == 0 { number.as_str() } else { "" };
         for (j, line) in message.content.lines().enumerate() {
@@ -170,7 +171,7 @@ fn in_words(shown: &Shown) -> String {
             table.row([number, role, line]);
         }
     }
-    table.draw()
+    table.draw_within(screen::table_columns())
 }
 
 /// One row as the model gets it.
@@ -269,15 +270,15 @@ fn row_in_words(answer: &RowAnswer, tokenizer: Option<&Tokenizer>) -> String {
     let length = answer.mask.iter().filter(|&&mask| mask == 1).count();
     let padding = answer.mask.len() - length;
     let counted = answer.counts.iter().filter(|&&counts| counts == 1).count();
-    about.row(["row", &format!("{} of {}", count(answer.row as u64), count(answer.rows))]);
-    for (name, text) in [("input", &answer.input_text), ("target", &answer.target_text)] {
+    about.row([tr("row"), &t!("{} of {}", count(answer.row as u64), count(answer.rows))]);
+    for (name, text) in [(tr("input"), &answer.input_text), (tr("target"), &answer.target_text)] {
         if let Some(text) = text {
             about.row([name, &cut(&text.replace('\n', "⏎"), WIDE)]);
         }
     }
-    about.row(["tokens", &format!("{length}, then {padding} of padding; {counted} predictions count")]);
+    about.row([tr("tokens"), &t!("{length}, then {padding} of padding; {counted} predictions count")]);
     let mut table = Table::new(&[0, 1, 3]);
-    table.row(["", "input", "", "target", "", "counts"]);
+    table.row(["", tr("input"), "", tr("target"), "", tr("counts")]);
     let name = |id: u32| {
         let token = tokenizer.and_then(|tokenizer| tokenizer.token(id));
         token.map_or_else(String::new, |token| output::visible(&token))
@@ -290,7 +291,7 @@ fn row_in_words(answer: &RowAnswer, tokenizer: Option<&Tokenizer>) -> String {
         table.row([&i, &from, &name(input), &to, &name(target), counts]);
     }
     if shown < answer.input.len() {
-        table.row(["…", "", &format!("{} more of padding", answer.input.len() - shown), "", "", ""]);
+        table.row(["…", "", &t!("{} more of padding", answer.input.len() - shown), "", "", ""]);
     }
-    format!("{}\n{}", about.draw(), table.draw())
+    format!("{}\n{}", about.draw_within(screen::table_columns()), table.draw_within(screen::table_columns()))
 }

@@ -1,7 +1,8 @@
 //! Tells a person which lines were not used, and why.
 
+use crate::language::{counted, t, tr};
 use crate::output;
-use minigpt_charts::{count, counted};
+use minigpt_charts::count;
 use minigpt_data::BadLines;
 
 /// How many are shown one by one.
@@ -25,9 +26,9 @@ pub(super) fn report(name: &str, bad: &BadLines) {
 /// `2 bad lines, 1 blank`, or `none`.
 pub(super) fn in_short(bad: &BadLines) -> String {
     match (bad.total, bad.blank) {
-        (0, 0) => "none".to_owned(),
-        (0, blank) => format!("{} blank", count(blank)),
-        (total, 0) => format!("{} bad", count(total)),
-        (total, blank) => format!("{} bad, {} blank", count(total), count(blank)),
+        (0, 0) => tr("none").to_owned(),
+        (0, blank) => t!("{} blank", count(blank)),
+        (total, 0) => t!("{} bad", count(total)),
+        (total, blank) => t!("{} bad, {} blank", count(total), count(blank)),
     }
 }

@@ -2,8 +2,9 @@
 
 use super::reading::ReadingArgs;
 use super::skipped;
-use crate::output;
+use crate::language::tr;
 use crate::progress::Progress;
+use crate::{output, screen};
 use anyhow::{Result, bail};
 use clap::Args;
 use minigpt_charts::{Table, count};
@@ -85,12 +86,12 @@ fn fraction(text: &str) -> Result<f64, String> {
 fn in_words(report: &SplitReport) -> String {
     let mut table = Table::new(&[1]);
     table
-        .row([report.unit, &count(report.lines), ""])
-        .row(["train", &count(report.train_lines), &report.train.display().to_string()])
-        .row(["val", &count(report.val_lines), &report.val.display().to_string()]);
+        .row([tr(report.unit), &count(report.lines), ""])
+        .row([tr("train"), &count(report.train_lines), &report.train.display().to_string()])
+        .row([tr("val"), &count(report.val_lines), &report.val.display().to_string()]);
     let bad = &report.bad;
     if bad.total + bad.blank > 0 {
-        table.row(["left out", &count(bad.total + bad.blank), &skipped::in_short(bad)]);
+        table.row([tr("left out"), &count(bad.total + bad.blank), &skipped::in_short(bad)]);
     }
-    table.draw()
+    table.draw_within(screen::table_columns())
 }

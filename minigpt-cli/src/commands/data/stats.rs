@@ -3,10 +3,11 @@
 use super::prepare::cleaned;
 use super::reading::ReadingArgs;
 use super::{skipped, usage};
-use crate::output;
+use crate::language::{counted, t, tr};
+use crate::{output, screen};
 use anyhow::{Context, Result};
 use clap::Args;
-use minigpt_charts::{Table, bytes, count, counted};
+use minigpt_charts::{Table, bytes, count};
 use minigpt_data::{
     BadLines, Cleaned, Histogram, LengthSummary, Lengths, QaStats, Stats, TextStats, TokenStats,
     TokenizerChoice, TokenizerMeta, length_chart, stats,
@@ -110,24 +111,25 @@ fn qa(stats: &QaStats, args: &StatsArgs) -> Result<()> {
 fn qa_in_words(answer: &QaAnswer<'_>, stats: &QaStats) -> String {
     let examples = match answer.conversations {
         0 => count(answer.examples),
-        talks => format!("{}, {} of more than two turns", count(answer.examples), count(talks)),
+        talks => t!("{}, {} of more than two turns", count(answer.examples), count(talks)),
     };
     let mut table = Table::new(&[]);
     table
-        .row(["examples", &examples])
-        .row(["skipped", &skipped::in_short(answer.bad)])
-        .row(["tokenizer", &vocabulary(answer.tokenizer)])
-        .row(["tokens", &count(answer.lengths.total)]);
+        .row([tr("examples"), &examples])
+        .row([tr("skipped"), &skipped::in_short(answer.bad)])
+        .row([tr("tokenizer"), &vocabulary(answer.tokenizer)])
+        .row([tr("tokens"), &count(answer.lengths.total)]);
     if answer.unknown > 0 {
-        table.row(["unknown", &format!("{} tokens are <unk>", count(answer.unknown))]);
+        table.row([tr("unknown"), &t!("{} tokens are <unk>", count(answer.unknown))]);
     }
-    let mut text = format!("{}: questions and answers\n\n{}\n", answer.name, table.draw());
-    text.push_str(&lengths(&[("whole", &answer.lengths), ("answers", &answer.answers)]));
-    text.push_str(&format!("\n{}\n", answer.histogram.chart().terminal()));
+    let mut text =
+        t!("{}: questions and answers\n\n{}\n", answer.name, table.draw_within(screen::table_columns()));
+    text.push_str(&lengths(&[(tr("whole"), &answer.lengths), (tr("answers"), &answer.answers)]));
+    text.push_str(&format!("\n{}\n", answer.histogram.chart().terminal(screen::picture_columns())));
     let suggested = Cut::at(&stats.lengths, answer.suggested_max_length);
-    text.push_str(&format!("suggested {}\n", cut_in_words(&suggested, answer.examples)));
+    text.push_str(&t!("suggested {}\n", cut_in_words(&suggested, answer.examples)));
     if answer.cut.max_length != suggested.max_length {
-        text.push_str(&format!("at {}\n", cut_in_words(&answer.cut, answer.examples)));
+        text.push_str(&t!("at {}\n", cut_in_words(&answer.cut, answer.examples)));
     }
     text
 }
@@ -136,7 +138,7 @@ fn cut_in_words(cut: &Cut, examples: u64) -> String {
     let whole = 100.0 * (1.0 - cut.examples as f64 / examples.max(1) as f64);
     let (max, tokens) = (cut.max_length, count(cut.tokens));
     let cut = counted(cut.examples, "example");
-    format!("max_length {max}: {whole:.1} % whole, {cut} cut, {tokens} tokens lost")
+    t!("max_length {max}: {whole:.1} % whole, {cut} cut, {tokens} tokens lost")
 }
 
 #[derive(Serialize)]
@@ -188,23 +190,28 @@ fn text(stats: &TextStats, args: &StatsArgs) -> Result<()> {
 fn text_in_words(answer: &TextAnswer<'_>) -> String {
     let mut files = counted(answer.files, "file");
     if answer.left_out > 0 {
-        files.push_str(&format!(", {} left out", counted(answer.left_out, "other file")));
+        files.push_str(&t!(", {} left out", counted(answer.left_out, "other file")));
     }
     files.push_str(&cleaned(&answer.cleaned));
     let each = answer.bytes as f64 / answer.tokens.max(1) as f64;
     let mut table = Table::new(&[]);
     table
-        .row(["files", &files])
-        .row(["size", &format!("{} ({} bytes)", bytes(answer.bytes), count(answer.bytes))])
+        .row([tr("files"), &files])
+        .row([tr("size"), &t!("{} ({} bytes)", bytes(answer.bytes), count(answer.bytes))])
         .row([
-            "characters",
-            &format!("{}, {} different", count(answer.characters), count(answer.distinct_characters)),
+            tr("characters"),
+            &t!("{}, {} different", count(answer.characters), count(answer.distinct_characters)),
         ])
-        .row(["tokenizer", &vocabulary(answer.tokenizer)])
-        .row(["tokens", &format!("{}, {each:.2} bytes each", count(answer.tokens))])
-        .row(["lines", &count(answer.line_characters.count)]);
-    let lengths = lengths(&[("characters a line", &answer.line_characters)]);
-    format!("{}: text\n\n{}\n{lengths}\n{}", answer.name, table.draw(), answer.histogram.chart().terminal())
+        .row([tr("tokenizer"), &vocabulary(answer.tokenizer)])
+        .row([tr("tokens"), &t!("{}, {each:.2} bytes each", count(answer.tokens))])
+        .row([tr("lines"), &count(answer.line_characters.count)]);
+    let lengths = lengths(&[(tr("characters a line"), &answer.line_characters)]);
+    t!(
+        "{}: text\n\n{}\n{lengths}\n{}",
+        answer.name,
+        table.draw_within(screen::table_columns()),
+        answer.histogram.chart().terminal(screen::picture_columns())
+    )
 }
 
 fn tokens(stats: &TokenStats, args: &StatsArgs) -> Result<()> {
@@ -222,30 +229,30 @@ fn tokens(stats: &TokenStats, args: &StatsArgs) -> Result<()> {
         }
         return output::json(&Answer { kind: "tokens", stats });
     }
-    let tokenizer = stats.tokenizer.as_ref().map_or("not in the folder".to_owned(), vocabulary);
+    let tokenizer = stats.tokenizer.as_ref().map_or(tr("not in the folder").to_owned(), vocabulary);
     let mut table = Table::new(&[]);
     table
-        .row(["tokenizer", &tokenizer])
-        .row(["train", &format!("{} tokens", count(stats.train))])
-        .row(["val", &format!("{} tokens", count(stats.val))])
-        .row(["largest id", &count(u64::from(stats.largest_id))]);
-    output::text(&format!("{}: prepared tokens\n\n{}", stats.name, table.draw()))
+        .row([tr("tokenizer"), &tokenizer])
+        .row([tr("train"), &t!("{} tokens", count(stats.train))])
+        .row([tr("val"), &t!("{} tokens", count(stats.val))])
+        .row([tr("largest id"), &count(u64::from(stats.largest_id))]);
+    output::text(&t!("{}: prepared tokens\n\n{}", stats.name, table.draw_within(screen::table_columns())))
 }
 
 fn vocabulary(tokenizer: &TokenizerMeta) -> String {
-    format!("{}, {} tokens", tokenizer.kind, count(tokenizer.vocab_size as u64))
+    t!("{}, {} tokens", tokenizer.kind, count(tokenizer.vocab_size as u64))
 }
 
 /// Lengths side by side.
 fn lengths(of: &[(&str, &LengthSummary)]) -> String {
     let mut table = Table::new(&[1, 2, 3, 4, 5, 6, 7]);
-    table.row(["length", "mean", "min", "50 %", "90 %", "95 %", "99 %", "max"]);
+    table.row([tr("length"), tr("mean"), tr("min"), "50 %", "90 %", "95 %", "99 %", tr("max")]);
     for (name, it) in of {
         let mean = format!("{:.1}", it.mean);
         let [min, p50, p90, p95, p99, max] = [it.min, it.p50, it.p90, it.p95, it.p99, it.max].map(count);
         table.row([name, &mean, &min, &p50, &p90, &p95, &p99, &max]);
     }
-    table.draw()
+    table.draw_within(screen::table_columns())
 }
 
 fn draw(path: &Path, svg: &str) -> Result<()> {

@@ -2,10 +2,11 @@
 
 mod view;
 
-use crate::commands::{chat, train::announce};
+use crate::commands::{chat, serve, train::announce};
 use crate::input::{self, MOST_TEXT};
+use crate::language::{t, tr};
 use crate::progress::Progress;
-use crate::{output, stop};
+use crate::{output, screen, stop};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use minigpt::{Answered, ModelFolder, Place, Run, RunConfig, answer_all};
@@ -29,7 +30,10 @@ pub struct DemoArgs {
     /// Start anew, in a folder beside the one that is there.
     #[arg(long)]
     fresh: bool,
-    /// Change a setting of configs/builtin.toml, for example train.epochs=2.
+    /// Show the run as it goes, in a browser: starts a server for this machine alone, as long as the demo lasts.
+    #[arg(long)]
+    serve: bool,
+    /// Change a setting of the configuration `builtin`, for example train.epochs=2.
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
     changes: Vec<String>,
 }
@@ -54,6 +58,7 @@ pub fn run(args: &DemoArgs) -> Result<()> {
     let choice = choose(&out)?;
     ctrlc::set_handler(ctrl_c).context("Ctrl-C could not be watched")?;
     stop::on_termination(&STOP)?;
+    let _shown = args.serve.then(|| serve::show_run(&out)).transpose()?;
     let model = match choice {
         Choice::Quit => return Ok(()),
         Choice::Chat => best(&out),
@@ -154,26 +159,26 @@ fn learn(run: Run, earlier: Vec<StepRecord>) -> Result<Report> {
     LEARNED.store(true, Ordering::Relaxed);
     // From here on there is nothing to save: a request to terminate is obeyed at once.
     STOP.store(true, Ordering::Relaxed);
-    output::note(&format!("\nlearned in {:.0} s, {} steps", report.seconds, count(report.step)));
+    output::note(&t!("\nlearned in {:.0} s, {} steps", report.seconds, count(report.step)));
     Ok(report)
 }
 
 /// How many questions it answers that it never saw in these words, and how many it rightly gives up on.
 fn score(model: &Path) -> Result<()> {
-    let model = ModelFolder::open(model, &Device::Cpu)?;
+    let model = ModelFolder::open(model)?;
     let known = answer(&model, "asking what it was not asked before", builtin::held_out())?;
     let unknown = answer(&model, "asking what it can't know", builtin::unseen())?;
     let rate = |answered: &[Answered]| {
         let right = answered.iter().filter(|one| one.is_right()).count();
         let percent = 100.0 * right as f64 / answered.len().max(1) as f64;
-        format!("{percent:.1} %  ({} of {})", count(right as u64), count(answered.len() as u64))
+        t!("{percent:.1} %  ({} of {})", count(right as u64), count(answered.len() as u64))
     };
     let mut table = Table::default();
-    table.row(["known facts, new words", &rate(&known), "answered word for word"]);
-    table.row(["things it can't know", &rate(&unknown), "admitted not to know"]);
-    output::text(&format!("\n{}", table.draw()))?;
+    table.row([tr("known facts, new words"), &rate(&known), tr("answered word for word")]);
+    table.row([tr("things it can't know"), &rate(&unknown), tr("admitted not to know")]);
+    output::text(&format!("\n{}", table.draw_within(screen::table_columns())))?;
     for wrong in known.iter().filter(|one| !one.is_right()).take(3) {
-        output::text(&format!("  wrong: {} → {}\n", wrong.question, wrong.answer))?;
+        output::text(&t!("  wrong: {} → {}\n", wrong.question, wrong.answer))?;
     }
     output::text("\n")
 }
@@ -192,12 +197,15 @@ fn answer(model: &ModelFolder, task: &'static str, pairs: Vec<builtin::Pair>) ->
 fn next_steps(model: &Path, unfinished: Option<&Path>) -> Result<()> {
     let mut table = Table::default();
     if let Some(run) = unfinished {
-        table.row(["go on", &format!("minigpt demo --out {}", run.display())]);
+        table.row([tr("go on"), &format!("minigpt demo --out {}", run.display())]);
     }
     let model = model.display();
-    table.row(["talk with it", &format!("minigpt chat --model {model}")]);
-    table.row(["look inside", &format!("minigpt inspect --model {model} --prompt '{}<sep>'", QUESTIONS[0])]);
-    output::text(&table.draw())
+    table.row([tr("talk with it"), &format!("minigpt chat --model {model}")]);
+    table.row([
+        tr("look inside"),
+        &format!("minigpt inspect --model {model} --prompt '{}<sep>'", QUESTIONS[0]),
+    ]);
+    output::text(&table.draw_within(screen::table_columns()))
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 //! better. A picture that is redrawn on a terminal, lines elsewhere.
 
 use super::QUESTIONS;
-use crate::output;
+use crate::language::{picture, t, tr};
+use crate::{output, screen};
 use indicatif::{ProgressBar, ProgressStyle};
 use minigpt::RunConfig;
-use minigpt_charts::{count, cut, printable, width};
+use minigpt_charts::{count, cut, duration, printable, width};
 use minigpt_data::{QaEncoder, builtin};
 use minigpt_generate::{GenerationConfig, generate};
 use minigpt_model::Gpt;
@@ -18,8 +19,6 @@ use std::time::{Duration, Instant};
 
 /// A picture at most so often.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Columns of a line.
-const WIDTH: usize = 78;
 /// Tokens of an answer.
 const LONGEST: usize = 48;
 
@@ -38,7 +37,10 @@ impl View {
     /// Watches a run, of which `records` are known already.
     pub fn new(config: &RunConfig, tokenizer: Tokenizer, records: Vec<StepRecord>, terminal: bool) -> Self {
         let bar = if terminal { ProgressBar::no_length() } else { ProgressBar::hidden() };
-        let style = ProgressStyle::with_template("{msg}\n{wide_bar} step {pos} of {len}, {eta} left");
+        let style = ProgressStyle::with_template(&format!(
+            "{{msg}}\n{{wide_bar}} {}{{prefix}}",
+            tr("step {pos} of {len}")
+        ));
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let parameters = Count::of(&config.model).total;
         let (answers, drawn) = (Vec::new(), Instant::now());
@@ -53,18 +55,23 @@ impl View {
 
     fn picture(&self) -> String {
         let runs = [("demo".to_owned(), self.records.clone())];
-        let curve = loss_chart(&runs, Axis::Step).terminal(self.terminal);
+        let curve = picture(loss_chart(&runs, Axis::Step), screen::progress_columns(), self.terminal);
         format!("{curve}\n{}", self.talk())
     }
 
     /// The questions, each with its answer.
     fn talk(&self) -> String {
         let wide = QUESTIONS.iter().map(|question| width(question)).max().unwrap_or(0);
-        let mut text = String::new();
+        let (columns, mut text) = (screen::progress_columns() - 2, String::new());
         for (question, answer) in QUESTIONS.iter().zip(&self.answers) {
             let space = " ".repeat(wide - width(question));
-            text.push_str(&cut(&format!("  {question}{space}  {answer}"), WIDTH));
-            text.push('\n');
+            let line = format!("  {question}{space}  {answer}");
+            // Where there is no room beside the question, the answer stands under it.
+            let lines = match wide + 24 > columns {
+                true => vec![format!("  {question}"), format!("    {answer}")],
+                false => vec![line],
+            };
+            lines.iter().for_each(|line| text += &format!("{}\n", cut(line, columns)));
         }
         text
     }
@@ -100,7 +107,10 @@ impl Observer for View {
                 self.bar.set_length(steps);
                 self.bar.set_position(step);
             }
-            Event::Step { record, logged } => {
+            Event::Step { record, logged, left } => {
+                let left = left
+                    .map_or_else(String::new, |left| t!(", {} left", duration(left.as_secs_f64().round())));
+                self.bar.set_prefix(left);
                 if logged {
                     self.records.push(record.clone());
                 }
@@ -113,11 +123,10 @@ impl Observer for View {
             Event::Sample { step, .. } if !self.terminal => {
                 let Some(record) = self.records.last() else { return };
                 let (loss, seconds) = (record.loss, record.seconds);
-                output::note(&format!(
-                    "step {step}, {seconds:.0} s, loss {loss:.3}\n{}",
-                    self.talk().trim_end()
-                ));
+                output::quote(&t!("step {step}, {seconds:.0} s, loss {loss:.3}\n{}", self.talk().trim_end()));
             }
+            Event::Evaluating { .. } => self.bar.set_prefix(tr(", evaluating")),
+            Event::Saving { .. } => self.bar.set_prefix(tr(", saving")),
             Event::Sample { .. } | Event::Saved { .. } => {}
         }
     }

@@ -1,6 +1,7 @@
 //! How each token was chosen, for people and for programs.
 
-use crate::output;
+use crate::language::{t, tr};
+use crate::{output, screen};
 use minigpt::ModelFolder;
 use minigpt_charts::Table;
 use minigpt_generate::{Alternative, Explanation};
@@ -46,11 +47,15 @@ pub fn draw(model: &ModelFolder, number: usize, explanation: &Explanation) -> St
     };
     let percent = |probability: f64| format!("{:.1} %", 100.0 * probability);
     let mut table = Table::new(&[2, 3]);
-    table.row(["", "", "drawn", "model"]);
+    table.row(["", "", tr("drawn"), tr("model")]);
     for &Alternative { id, probability, model_probability, chosen } in &explanation.alternatives {
         let mark = if chosen { ">" } else { "" };
         let (drawn, own) = (percent(probability), percent(model_probability));
         table.row([mark, &name(id), &drawn, &own, &output::bar(probability)]);
     }
-    format!("token {number}, entropy {:.2} bits\n{}", explanation.entropy, table.draw())
+    t!(
+        "token {number}, entropy {:.2} bits\n{}",
+        explanation.entropy,
+        table.draw_within(screen::table_columns())
+    )
 }

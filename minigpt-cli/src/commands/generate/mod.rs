@@ -6,15 +6,14 @@ mod prompts;
 mod settings;
 mod show;
 
-use crate::device::DeviceKind;
-use crate::dtype;
 use crate::ids::Ids;
+use crate::models::{ContextArgs, LoadArgs, ModelArg};
 use crate::output;
+use crate::sampling::SamplingArgs;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use minigpt::ModelFolder;
 use minigpt_generate::{Completion, generate, generate_explained};
-use minigpt_kernels::ElementType;
 use prompts::Prompts;
 use settings::{Setting, Variants};
 use show::{ALTERNATIVES, Clock};
@@ -23,47 +22,30 @@ use std::path::PathBuf;
 /// Let a model go on with a text.
 #[derive(Args)]
 pub struct GenerateArgs {
-    /// The model folder.
-    #[arg(long, value_name = "FOLDER")]
-    model: PathBuf,
+    #[command(flatten)]
+    model: ModelArg,
     /// The text to go on with; given several times, several prompts, each of which ends by itself. Standard input when there
     /// is no prompt at all.
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["ids", "prompt_file", "prompts"])]
+    #[arg(short, long, value_name = "TEXT", conflicts_with_all = ["ids", "prompt_file", "prompts"])]
     prompt: Vec<String>,
     /// Token ids to go on with, for example 1,2,3; works without a tokenizer. Given several times, several prompts.
     #[arg(long, value_name = "IDS", conflicts_with_all = ["prompt_file", "prompts"])]
     ids: Vec<Ids>,
     /// A file with the text to go on with, all of it one prompt; - for standard input.
-    #[arg(long, value_name = "FILE", conflicts_with = "prompts")]
+    #[arg(short = 'f', long, alias = "file", value_name = "FILE", conflicts_with = "prompts")]
     prompt_file: Option<PathBuf>,
     /// A file with several prompts, one a line, or {"prompt": …} or {"ids": […]} a line where the first line is such an object;
     /// - for standard input.
     #[arg(long, value_name = "FILE")]
     prompts: Option<PathBuf>,
-    /// How many tokens to write at most.
-    #[arg(long, value_name = "N", default_value_t = 200)]
-    max_new_tokens: usize,
+    /// Give the model the prompt as it is, also where it knows questions or a chat and would be given the prompt in its format.
+    #[arg(long)]
+    raw: bool,
+    #[command(flatten)]
+    sampling: SamplingArgs,
     /// How many tokens to write before a stop token may come.
     #[arg(long, value_name = "N", default_value_t = 0)]
     min_new_tokens: usize,
-    /// What the text is for: sets temperature and top-k.
-    #[arg(long, value_enum)]
-    style: Option<StyleName>,
-    /// Below 1 likely tokens become likelier, above 1 all become more alike; 0 always takes the likeliest [default: 0.8]
-    #[arg(long, value_name = "T")]
-    temperature: Option<f64>,
-    /// Draw from the k likeliest tokens only; 0 for all [default: 200]
-    #[arg(long, value_name = "K")]
-    top_k: Option<usize>,
-    /// Draw from the smallest set of tokens that has this probability.
-    #[arg(long, value_name = "P", default_value_t = 1.0)]
-    top_p: f64,
-    /// Draw from tokens with at least this part of the likeliest one's probability.
-    #[arg(long, value_name = "P", default_value_t = 0.0)]
-    min_p: f64,
-    /// Above 1, tokens that the text has already become less likely.
-    #[arg(long, value_name = "X", default_value_t = 1.0)]
-    repetition_penalty: f64,
     /// Search with so many beams for the likeliest text.
     #[arg(long, value_name = "N", default_value_t = 1)]
     num_beams: usize,
@@ -73,18 +55,12 @@ pub struct GenerateArgs {
     /// How many texts to write.
     #[arg(long, value_name = "N", default_value_t = 1)]
     num_samples: usize,
-    /// A string that ends the text and is not part of it; may be given several times.
-    #[arg(long, value_name = "TEXT")]
-    stop: Vec<String>,
     /// A token that ends the text, beside the model's own; may be given several times.
     #[arg(long, value_name = "ID")]
     stop_id: Vec<u32>,
     /// What happens when the context is full.
     #[arg(long, value_enum, default_value = "slide")]
     context: ContextName,
-    /// The same seed, the same text.
-    #[arg(long, value_name = "N", default_value_t = 1337)]
-    seed: u64,
     /// Show for every token what else could have come: with which probability it was drawn, after temperature and filters,
     /// and which one the model itself gave it.
     #[arg(long, conflicts_with = "num_beams")]
@@ -93,28 +69,14 @@ pub struct GenerateArgs {
     /// change behind a style belongs to it; given several times, there are more.
     #[arg(long, value_name = "STYLE|NAME=VALUE,...", conflicts_with = "style")]
     compare: Vec<Variants>,
-    /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
-    #[arg(long, default_value = "f32", value_parser = dtype::among(dtype::TO_RUN))]
-    dtype: ElementType,
-    /// Where to compute.
-    #[arg(long, value_enum, default_value = "cpu")]
-    device: DeviceKind,
+    #[command(flatten)]
+    load: LoadArgs,
+    #[command(flatten)]
+    window: ContextArgs,
     /// Print one JSON value: {prompt_ids, completions, tokens_per_second}; for several prompts or settings {results:
     /// [{prompt_ids, completions}], tokens_per_second}.
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum StyleName {
-    /// Surprising: temperature 0.9, the 40 likeliest tokens.
-    Story,
-    /// Careful: temperature 0.6, the 20 likeliest.
-    Code,
-    /// Sober: temperature 0.4, the 10 likeliest.
-    Summary,
-    /// The likeliest token, always.
-    Exact,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -138,7 +100,7 @@ struct Group<'a> {
 
 /// Runs the command.
 pub fn run(args: &GenerateArgs) -> Result<()> {
-    let model = ModelFolder::open_as(&args.model, &args.device.open()?, dtype::quantized(args.dtype))?;
+    let model = args.window.apply(args.load.open(&args.model.model)?)?;
     let prompts = prompts::read(args, &model)?;
     let settings = settings::all(args, &model)?;
     let mut clock = Clock::start();

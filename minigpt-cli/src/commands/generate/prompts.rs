@@ -2,10 +2,12 @@
 
 use super::GenerateArgs;
 use crate::input::{self, MOST_TEXT};
+use crate::language::t;
 use crate::output;
 use anyhow::{Context, Result, bail, ensure};
-use minigpt::ModelFolder;
+use minigpt::{Format, ModelFolder};
 use serde::Deserialize;
+use std::cell::Cell;
 use std::path::Path;
 
 /// Prompts as ids.
@@ -22,22 +24,66 @@ struct Line {
     ids: Option<Vec<u32>>,
 }
 
-/// The prompts that were asked for, encoded.
+/// What makes ids of texts.
+struct Encoder<'a> {
+    model: &'a ModelFolder,
+    /// What a bare text is wrapped in.
+    format: Option<&'a Format>,
+    /// Whether one was.
+    wrapped: Cell<bool>,
+}
+
+/// The prompts that were asked for, encoded; says so where they were wrapped in the model's format.
 pub fn read(args: &GenerateArgs, model: &ModelFolder) -> Result<Prompts> {
     let several = args.prompts.is_some() || args.prompt.len() > 1 || args.ids.len() > 1;
+    let format = match args.raw || model.tokenizer.is_none() || !args.ids.is_empty() {
+        true => None,
+        false => Some(model.format()?),
+    };
+    let encoder = Encoder { model, format, wrapped: Cell::new(false) };
     let ids = match (&args.prompts, &args.prompt[..], &args.ids[..]) {
-        (Some(path), _, _) => lines(path, model)?,
-        (None, [], []) => vec![encode("the prompt", &whole(args)?, model)?],
-        (None, [text], _) => vec![encode("the prompt", text, model)?],
+        (Some(path), _, _) => lines(path, &encoder)?,
+        (None, [], []) => vec![encoder.encode("the prompt", &whole(args)?)?],
+        (None, [text], _) => vec![encoder.encode("the prompt", text)?],
         (None, [], ids) => ids.iter().map(|ids| ids.0.clone()).collect(),
         (None, texts, _) => {
             let numbered = texts.iter().enumerate();
-            numbered
-                .map(|(i, text)| encode(&format!("prompt {}", i + 1), text, model))
-                .collect::<Result<_>>()?
+            numbered.map(|(i, text)| encoder.encode(&t!("prompt {}", i + 1), text)).collect::<Result<_>>()?
         }
     };
+    if let (true, Some(format)) = (encoder.wrapped.get(), format) {
+        let what = if several { "prompts are" } else { "the prompt is" };
+        output::note(&format!(
+            "{what} wrapped as the model knows it ({}); --raw leaves it as it is",
+            format.describe()
+        ));
+    }
     Ok(Prompts { ids, several })
+}
+
+impl Encoder<'_> {
+    fn encode(&self, what: &str, text: &str) -> Result<Vec<u32>> {
+        let ids = self.ids(text).with_context(|| format!("{what} can't be encoded"))?;
+        output::unknown(what, self.model.need_tokenizer()?, text);
+        ensure!(!ids.is_empty(), "{what} is empty: give at least one token to go on with");
+        Ok(ids)
+    }
+
+    fn ids(&self, text: &str) -> Result<Vec<u32>, minigpt::Error> {
+        // A question has no line end behind it, but a file and a shell do.
+        let question = text.trim_end_matches(['\r', '\n']);
+        let wrapped = match self.format {
+            Some(format) => format.wrap(self.model.need_tokenizer()?, question)?,
+            None => None,
+        };
+        match wrapped {
+            Some(ids) => {
+                self.wrapped.set(true);
+                Ok(ids)
+            }
+            None => self.model.encode(text),
+        }
+    }
 }
 
 /// One prompt with all its line ends, from a file or standard input.
@@ -55,30 +101,23 @@ fn file(path: &Path) -> Result<String> {
     Ok(minigpt_files::read_text_or_pipe(path, MOST_TEXT)?)
 }
 
-fn encode(what: &str, text: &str, model: &ModelFolder) -> Result<Vec<u32>> {
-    let ids = model.encode(text).with_context(|| format!("{what} can't be encoded"))?;
-    output::unknown(what, model.need_tokenizer()?, text);
-    ensure!(!ids.is_empty(), "{what} is empty: give at least one token to go on with");
-    Ok(ids)
-}
-
 /// One prompt a line, or one JSON object a line where the first line is one. Empty lines are no prompts.
-fn lines(path: &Path, model: &ModelFolder) -> Result<Vec<Vec<u32>>> {
+fn lines(path: &Path, encoder: &Encoder) -> Result<Vec<Vec<u32>>> {
     let text = file(path)?;
     let lines: Vec<(usize, &str)> =
         text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).collect();
     let Some((_, first)) = lines.first() else { bail!("{}: there is no prompt in it", path.display()) };
     let json = serde_json::from_str::<serde_json::Map<_, _>>(first).is_ok();
     let prompt = |&(i, line): &(usize, &str)| {
-        let what = format!("{}, line {}", path.display(), i + 1);
-        if json { from_json(&what, line, model) } else { encode(&what, line, model) }
+        let what = t!("{}, line {}", path.display(), i + 1);
+        if json { from_json(&what, line, encoder) } else { encoder.encode(&what, line) }
     };
     lines.iter().map(prompt).collect()
 }
 
-fn from_json(what: &str, line: &str, model: &ModelFolder) -> Result<Vec<u32>> {
+fn from_json(what: &str, line: &str, encoder: &Encoder) -> Result<Vec<u32>> {
     match serde_json::from_str(line).with_context(|| format!("{what}: not a prompt"))? {
-        Line { prompt: Some(text), ids: None } => encode(what, &text, model),
+        Line { prompt: Some(text), ids: None } => encoder.encode(what, &text),
         Line { prompt: None, ids: Some(ids) } => {
             ensure!(!ids.is_empty(), "{what} is empty: give at least one token to go on with");
             Ok(ids)

@@ -1,6 +1,6 @@
 //! How the text is made: what the options say, and variants of it to be compared.
 
-use super::{ContextName, GenerateArgs, StyleName};
+use super::{ContextName, GenerateArgs};
 use anyhow::{Context, Result};
 use minigpt::ModelFolder;
 use minigpt_generate::{ContextRule, GenerationConfig, Style};
@@ -111,20 +111,16 @@ pub fn all(args: &GenerateArgs, model: &ModelFolder) -> Result<Vec<Setting>> {
 
 fn base(args: &GenerateArgs, model: &ModelFolder) -> GenerationConfig {
     let mut config = GenerationConfig {
-        max_new_tokens: args.max_new_tokens,
+        max_new_tokens: 200,
         min_new_tokens: args.min_new_tokens,
         do_sample: true,
         temperature: 0.8,
         top_k: 200,
-        top_p: args.top_p,
-        min_p: args.min_p,
-        repetition_penalty: args.repetition_penalty,
         num_beams: args.num_beams,
         length_penalty: args.length_penalty,
         num_return_sequences: args.num_samples,
-        stop_strings: args.stop.clone(),
         eos_token_id: args.stop_id.iter().copied().chain(model.stop_ids()).collect(),
-        seed: args.seed,
+        seed: 1337,
         context: match args.context {
             ContextName::Slide => ContextRule::Slide,
             ContextName::Crop => ContextRule::Crop,
@@ -132,19 +128,7 @@ fn base(args: &GenerateArgs, model: &ModelFolder) -> GenerationConfig {
         },
         ..GenerationConfig::default()
     };
-    let style = args.style.map(|style| match style {
-        StyleName::Story => Style::Story,
-        StyleName::Code => Style::Code,
-        StyleName::Summary => Style::Summary,
-        StyleName::Exact => Style::Exact,
-    });
-    if let Some(style) = style {
-        style.apply(&mut config);
-    }
-    if let Some(temperature) = args.temperature {
-        (config.do_sample, config.temperature) = (true, temperature);
-    }
-    config.top_k = args.top_k.unwrap_or(config.top_k);
+    args.sampling.apply(&mut config);
     config
 }
 

@@ -1,7 +1,8 @@
 //! Texts for people: one as it comes, several one after the other, compared ones side by side.
 
 use super::{Group, explain};
-use crate::output;
+use crate::language::t;
+use crate::{output, screen};
 use anyhow::{Context, Result};
 use minigpt::ModelFolder;
 use minigpt_charts::side_by_side;
@@ -37,8 +38,8 @@ impl Clock {
     pub fn summary(&self) -> String {
         let first = self
             .first
-            .map_or_else(String::new, |first| format!(", first after {:.0} ms", first.as_secs_f64() * 1e3));
-        format!("{} tokens, {:.0} tokens/s{first}", self.tokens, self.rate())
+            .map_or_else(String::new, |first| t!(", first after {:.0} ms", first.as_secs_f64() * 1e3));
+        t!("{} tokens, {:.0} tokens/s{first}", self.tokens, self.rate())
     }
 }
 
@@ -96,7 +97,7 @@ fn continuation(completion: &Completion) -> String {
 pub fn one_by_one(model: &ModelFolder, groups: &[Group]) -> Result<()> {
     for group in groups {
         for (i, completion) in group.completions.iter().enumerate() {
-            let prompt = (groups.len() > 1).then(|| format!("prompt {}", group.number));
+            let prompt = (groups.len() > 1).then(|| t!("prompt {}", group.number));
             let label = group.setting.label.clone();
             let text = (group.completions.len() > 1).then(|| format!("{}", i + 1));
             let names: Vec<String> = [prompt, label, text].into_iter().flatten().collect();
@@ -128,7 +129,7 @@ pub fn compared(model: &ModelFolder, groups: &[Group], settings: usize) -> Resul
                 (title, group.completions.get(i).map_or_else(String::new, continuation))
             };
             let columns: Vec<(String, String)> = of_prompt.iter().map(column).collect();
-            output::written(&format!("\n{}", side_by_side(&columns, WIDTH)))?;
+            output::written(&format!("\n{}", side_by_side(&columns, screen::table_columns().min(WIDTH))))?;
         }
     }
     Ok(())

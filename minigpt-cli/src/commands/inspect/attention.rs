@@ -1,6 +1,9 @@
 //! Attention on a terminal: which token looked at which, with names and numbers.
 
+use crate::language::{t, tr};
+use crate::screen;
 use minigpt_charts::{Table, cut};
+use minigpt_insight::{AttentionSummary, HeadSummary};
 
 /// Attention weights of a layer by head, query and key.
 pub type Heads = Vec<Vec<Vec<f32>>>;
@@ -17,16 +20,43 @@ const MOST: usize = 3;
 /// One head, or the mean of all: a row a query, a column a key. Numbers are percent; where there are too many tokens for
 /// that, shades, and the keys that a query looked at most.
 pub fn draw(heads: &Heads, layer: usize, head: Option<usize>, labels: &[String]) -> String {
-    let which = head.map_or_else(|| "mean of all heads".to_owned(), |head| format!("head {head}"));
-    let title = format!("\nAttention of layer {layer}, {which}: a row looks at its columns");
+    let which = head.map_or_else(|| tr("mean of all heads").to_owned(), |head| t!("head {head}"));
+    let title = t!("\nAttention of layer {layer}, {which}: a row looks at its columns");
     let weight = |i: usize, j: usize| match head {
         Some(head) => heads[head][i][j],
         None => heads.iter().map(|head| head[i][j]).sum::<f32>() / heads.len() as f32,
     };
     match labels.len() {
-        ..=NUMBERS => format!("{title}, in percent\n{}", numbers(labels, weight)),
+        ..=NUMBERS => t!("{title}, in percent\n{}", numbers(labels, weight)),
         _ => format!("{title}\n{}", shades(labels, weight)),
     }
+}
+
+/// What each head looks at in three numbers, and what of the text reaches the last token through all layers.
+pub fn summary(summary: &AttentionSummary, labels: &[String]) -> String {
+    let mut table = Table::new(&[0, 1, 2, 3, 4]);
+    table.row([tr("layer"), tr("head"), tr("entropy in bits"), tr("tokens back"), tr("on the first token")]);
+    for &HeadSummary { layer, head, entropy, distance, first } in &summary.heads {
+        table.row([
+            &layer.to_string(),
+            &head.to_string(),
+            &format!("{entropy:.2}"),
+            &format!("{distance:.2}"),
+            &format!("{:.1} %", 100.0 * first),
+        ]);
+    }
+    let reached = summary.rollout.last().map_or(&[][..], Vec::as_slice);
+    let mut keys: Vec<usize> = (0..reached.len()).collect();
+    keys.sort_by(|&a, &b| reached[b].total_cmp(&reached[a]));
+    let most = keys
+        .iter()
+        .take(2 * MOST)
+        .map(|&j| format!("{} ({j}) {:.0} %", cut(&labels[j], NAME), 100.0 * reached[j]));
+    t!(
+        "\nHeads in a few numbers, means over the text (entropy without the first token)\n{}  through all layers (rollout) the last token has most of: {}\n",
+        table.draw_within(screen::table_columns()),
+        most.collect::<Vec<_>>().join("  ")
+    )
 }
 
 fn numbers(labels: &[String], weight: impl Fn(usize, usize) -> f32) -> String {
@@ -39,14 +69,14 @@ fn numbers(labels: &[String], weight: impl Fn(usize, usize) -> f32) -> String {
         let cells = weights.map(|weight| format!("{} {:.0}", shade(weight), 100.0 * weight));
         table.cells(std::iter::once(label.clone()).chain(cells));
     }
-    table.draw()
+    table.draw_within(screen::table_columns())
 }
 
 fn shades(labels: &[String], weight: impl Fn(usize, usize) -> f32) -> String {
     let from = labels.len().saturating_sub(SHADES);
     let note = match from {
         0 => String::new(),
-        _ => format!("  (the last {SHADES} of {} tokens)\n", labels.len()),
+        _ => t!("  (the last {SHADES} of {} tokens)\n", labels.len()),
     };
     let mut table = Table::new(&[0]);
     for (i, label) in labels.iter().enumerate().skip(from) {
@@ -60,7 +90,7 @@ fn shades(labels: &[String], weight: impl Fn(usize, usize) -> f32) -> String {
             .map(|&j| format!("{} ({j}) {:.0} %", cut(&labels[j], NAME), 100.0 * weight(i, j)));
         table.row([label, &i.to_string(), &picture, &most.collect::<Vec<_>>().join("  ")]);
     }
-    format!("{note}{}", table.draw())
+    format!("{note}{}", table.draw_within(screen::table_columns()))
 }
 
 fn shade(weight: f32) -> &'static str {
@@ -92,12 +122,7 @@ mod tests {
     fn few_tokens_have_names_and_numbers_that_line_up() {
         let shown = draw(&heads(4), 1, None, &labels(4));
         let want = "\n\
-            Attention of layer 1, mean of all heads: a row looks at its columns, in percent\n\
-            \x20                   你    ab  ·the  under…\n\
-            \x20            你  █ 100\n\
-            \x20            ab   ▓ 50  ▓ 50\n\
-            \x20          ·the   ▓ 50   · 0  ▓ 50\n\
-            \x20 understanding   ▓ 50   · 0   · 0    ▓ 50\n";
+            Attention of layer 1, mean of all heads: a row looks at its columns, in percent\n                    你    ab  ·the  under…\n             你  █ 100\n             ab   ▓ 50  ▓ 50\n           ·the   ▓ 50   · 0  ▓ 50\n  understanding   ▓ 50   · 0   · 0    ▓ 50\n";
         assert_eq!(shown, want);
         assert!(draw(&heads(4), 0, Some(1), &labels(4)).contains("head 1"));
     }

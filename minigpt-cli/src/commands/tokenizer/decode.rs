@@ -13,8 +13,8 @@ pub(super) struct DecodeArgs {
     #[command(flatten)]
     tokenizer: Choice,
     /// The ids, such as 15496,995; standard input otherwise.
-    #[arg(long, value_name = "IDS")]
-    ids: Option<String>,
+    #[arg(value_name = "IDS")]
+    ids: Vec<String>,
     /// Show padding too (<pad>), which is otherwise left out.
     #[arg(long)]
     special: bool,
@@ -33,9 +33,9 @@ struct Answer {
 
 pub(super) fn run(args: &DecodeArgs) -> Result<()> {
     let tokenizer = args.tokenizer.open()?;
-    let ids = match &args.ids {
-        Some(ids) => parse(ids)?,
-        None => parse(&input::text("list of ids", MOST_TO_ENCODE)?)?,
+    let ids = match args.ids.is_empty() {
+        false => parse(&args.ids.join(" "))?,
+        true => parse(&input::text("list of ids", MOST_TO_ENCODE)?)?,
     };
     let mut decoder = tokenizer.decoder();
     let mut text = String::new();

@@ -2,6 +2,7 @@
 
 use super::{Choice, pieces};
 use crate::input::{self, MOST_TO_ENCODE};
+use crate::language::{t, tr};
 use crate::output;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -14,7 +15,7 @@ pub(super) struct EncodeArgs {
     #[command(flatten)]
     tokenizer: Choice,
     /// The text; standard input otherwise.
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    #[arg(value_name = "TEXT")]
     text: Option<String>,
     /// Special tokens such as <|endoftext|> mean what they say; otherwise they are ordinary text.
     #[arg(long)]
@@ -78,12 +79,12 @@ fn show(tokenizer: &Tokenizer, ids: &[u32], bytes: usize) {
     let colour = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none();
     output::note_drawn(&format!("\n{}", pieces::view(tokenizer, ids, colour)));
     let count = match ids.len() {
-        1 => "1 token".to_owned(),
-        n => format!("{n} tokens"),
+        1 => tr("1 token").to_owned(),
+        n => t!("{n} tokens"),
     };
     let each = match ids.len() {
         0 => String::new(),
-        n => format!(", {:.2} a token", bytes as f64 / n as f64),
+        n => t!(", {:.2} a token", bytes as f64 / n as f64),
     };
     output::note(&format!("{count} for {bytes} bytes{each}"));
 }

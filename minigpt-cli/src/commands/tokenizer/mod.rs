@@ -5,6 +5,7 @@ mod encode;
 mod pieces;
 mod train;
 
+use crate::models;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use minigpt_formats::OnDisk;
@@ -43,14 +44,23 @@ struct Choice {
     /// `gpt2`, a tokenizer.json, a word2id/id2word vocabulary file, or a folder that holds a tokenizer.
     #[arg(long, value_name = "gpt2|PATH", default_value = "gpt2")]
     tokenizer: PathBuf,
-    /// The tokenizer of this model.
-    #[arg(long, value_name = "FOLDER", conflicts_with = "tokenizer")]
+    /// The tokenizer of this model: a model folder, a run, a GGUF file, a ckpt.pt, or hf:owner/name.
+    #[arg(short, long, value_name = models::NAME, conflicts_with = "tokenizer")]
     model: Option<PathBuf>,
 }
 
 impl Choice {
     fn open(&self) -> Result<Tokenizer> {
-        match &self.model {
+        // A folder with a tokenizer will do, whether there is a model in it or not.
+        let alone =
+            |folder: &Path| ["tokenizer.json", "vocab.json"].iter().any(|file| folder.join(file).exists());
+        let model = match &self.model {
+            Some(model) if !alone(model) => {
+                Some(models::find(model).context("the model's tokenizer could not be opened")?)
+            }
+            model => model.clone(),
+        };
+        match &model {
             Some(model) if model.is_file() => {
                 let found = OnDisk::open(model)?.own_tokenizer()?;
                 found.with_context(|| format!("{} holds no tokenizer", model.display()))

@@ -1,6 +1,7 @@
 //! `minigpt tokenizer train`: learn a vocabulary from text.
 
 use crate::commands::data::reading::ReadingArgs;
+use crate::language::t;
 use crate::output;
 use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
@@ -19,9 +20,9 @@ const VOCABULARY: &str = "vocabulary.json";
 
 #[derive(Args)]
 pub(super) struct TrainArgs {
-    /// Text to learn from: a file, a folder, or - for standard input; of examples, the questions and answers. May be given
-    /// more than once.
-    #[arg(long, required = true, value_name = "FILE|FOLDER|-")]
+    /// Text to learn from: a file, a folder, or - for standard input; of examples, the questions and answers. Several
+    /// are learnt from together.
+    #[arg(required = true, value_name = "FILE|FOLDER|-")]
     input: Vec<PathBuf>,
     /// Pairs of bytes that come often together, or one token a character.
     #[arg(long, value_enum, default_value = "bpe")]
@@ -96,7 +97,7 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
             fingerprint: tokenizer.fingerprint(),
         });
     }
-    output::text(&format!("A {kind} tokenizer of {vocab_size} tokens is in {}\n", args.out.display()))
+    output::text(&t!("A {kind} tokenizer of {vocab_size} tokens is in {}\n", args.out.display()))
 }
 
 /// What is being learnt.

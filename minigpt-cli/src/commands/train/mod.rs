@@ -1,43 +1,70 @@
 //! `minigpt train`: from a configuration to a model, watched, and resumable to the bit.
 
+mod company;
+mod ending;
+mod eval_only;
+mod own_data;
 mod watch;
 
+use crate::commands::serve;
 use crate::device::DeviceKind;
-use crate::{output, stop};
+use crate::language::counted;
+use crate::{config_file, models, output, stop};
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use ending::Ending;
 use minigpt::{Place, Run, RunConfig};
-use minigpt_charts::{Table, count, counted};
-use minigpt_data::CorpusKind;
-use minigpt_model::Config;
-use minigpt_train::{Change, Ended, Report};
+use minigpt_model::{Config, Device};
+use minigpt_train::{Change, Exchange, Launcher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use watch::Watch;
 
-/// Train a model.
+/// Train a model: on your own data with a recipe that suits it, or as a configuration says.
 #[derive(Args)]
 pub struct TrainArgs {
-    /// The run's configuration, for example configs/shakespeare-cpu.toml. A run that is resumed has its own.
-    #[arg(long, value_name = "FILE", required_unless_present = "resume")]
+    /// What to learn from: a text, a folder of texts, JSON lines, CSV, prepared tokens, - for standard input. With --config,
+    /// instead of its data.path.
+    #[arg(value_name = "DATA")]
+    data: Option<PathBuf>,
+    /// The run's configuration: a file, or one that is built in, for example shakespeare-cpu (`minigpt config list` shows
+    /// them). A run that is resumed has its own.
+    #[arg(long, value_name = "NAME|FILE", required_unless_present_any = ["resume", "data"])]
     config: Option<PathBuf>,
-    /// Change a setting, for example train.max_iters=100 or data.path=book.txt. When a run is resumed: how long it is and
-    /// how it is watched, nothing that would make it another run.
+    /// Change a setting, for example train.max_iters=100 or data.path=book.txt; --max_iters=100 does the same, for any setting
+    /// (`minigpt config settings` shows them). When a run is resumed: how long it is and how it is watched, nothing that would
+    /// make it another run.
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
     changes: Vec<String>,
-    /// The run's folder; runs/ and the configuration's name when absent.
+    /// How long to train: the number of steps is chosen for it, from their measured time; 5 where no configuration says how
+    /// many there are.
+    #[arg(long, value_name = "N", conflicts_with = "resume")]
+    minutes: Option<f64>,
+    /// The run's folder; runs/ and the name of the data or of the configuration when absent.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Go on with the run in that folder, with its own settings.
     #[arg(long)]
     resume: bool,
-    /// Start from the weights and the tokenizer of this model (fine-tuning).
-    #[arg(long, value_name = "FOLDER", conflicts_with = "resume")]
+    /// Start from the weights and the tokenizer of this model (fine-tuning): whatever --model takes elsewhere, for example
+    /// runs/novel.
+    #[arg(long, value_name = models::NAME, conflicts_with = "resume")]
     from: Option<PathBuf>,
     /// Stop after so many minutes, counted from this start.
     #[arg(long, value_name = "N")]
     max_minutes: Option<f64>,
+    /// Only measure the validation loss: of the run in the folder, or else of the model that one would begin with. Nothing is
+    /// trained or written.
+    #[arg(long)]
+    eval_only: bool,
+    /// Train as so many ranks, as several machines would under mpirun, but with threads of this process. The weights are
+    /// those of any other number of ranks with the same train.parts, to the bit.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    ranks: Option<u16>,
+    /// Show the run as it goes, in a browser: starts a server for this machine alone, as long as the run lasts.
+    #[arg(long)]
+    serve: bool,
     /// Say nothing until the end.
     #[arg(long)]
     quiet: bool,
@@ -51,13 +78,30 @@ static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Runs the command.
 pub fn run(args: &TrainArgs) -> Result<()> {
-    let (out, device) = (folder(args)?, args.device.open()?);
-    let mut run = match &args.config {
-        Some(config) if !args.resume => {
-            let place = Place { out: &out, from: args.from.as_deref() };
-            Run::start(RunConfig::read(config, &args.changes)?, &args.changes, place, &device)?
+    let device = args.device.open()?;
+    if args.eval_only {
+        return eval_only::run(args, &folder(args)?, &device);
+    }
+    company::run(args.ranks, |exchange| match exchange.rank() {
+        0 => lead(args, exchange, &device),
+        _ => follow(exchange, &device),
+    })
+}
+
+/// Trains as the rank that has the run's folder and speaks to the person: the only one, or the first of several.
+fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Result<()> {
+    let exchange = Arc::clone(exchange);
+    let out = if args.resume { folder(args)? } else { own_data::folder(args)? };
+    let (mut run, planned) = match args.resume {
+        true => (Run::resume_on(exchange, &out, &args.changes, device)?, false),
+        false => {
+            let from = args.from.as_deref().map(models::find).transpose()?;
+            let (suggestion, changes) = own_data::suggest(args, &out)?;
+            let planned = suggestion.seconds.is_some();
+            own_data::announce(&suggestion, args.quiet);
+            let place = Place { out: &out, from: from.as_deref() };
+            (Run::start_on(exchange, suggestion.config, &changes, place, device)?, planned)
         }
-        _ => Run::resume(&out, &args.changes, &device)?,
     };
     if let Some(minutes) = args.max_minutes {
         run.trainer.stop_after(minutes)?;
@@ -66,36 +110,56 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     if let (true, Some(config)) = (args.resume, &args.config) {
         announce_unused(config, &run.config);
     }
-    ctrlc::set_handler(|| {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-        output::note("stopping after this step; press Ctrl-C again to stop at once");
-    })
-    .context("Ctrl-C could not be watched")?;
-    stop::on_termination(&STOP)?;
+    watch_signals("stopping after this step; press Ctrl-C again to stop at once")?;
     let Run { mut trainer, config, tokenizer, bad_lines, kind, notes, .. } = run;
     if !args.quiet {
         notes.iter().for_each(|note| output::note(note));
     }
-    let speaks = tokenizer.is_some();
     if bad_lines.total > 0 {
         let skipped = counted(bad_lines.total, "bad line");
         output::note(&format!("{skipped} were skipped: see `minigpt data stats`"));
     }
-    let mut watch = Watch::new(args.quiet, &config, tokenizer);
+    let _shown = args.serve.then(|| serve::show_run(&out)).transpose()?;
+    let mut watch = Watch::new(args.quiet, &config, tokenizer.clone());
     let report = trainer.run(&mut watch, &STOP);
     watch.finish();
-    output::text(&describe(&report?, kind, speaks))
+    let ending = Ending { report: report?, config: &config, kind, tokenizer: tokenizer.as_ref() };
+    if planned && !args.quiet {
+        ending.sample(&mut watch, trainer.gpt());
+    }
+    output::text(&ending.describe())
 }
 
-/// The run's folder: the one that was named, or one with the configuration's name.
-fn folder(args: &TrainArgs) -> Result<PathBuf> {
-    match (&args.out, &args.config) {
-        (Some(out), _) => Ok(out.clone()),
-        (None, Some(config)) => {
-            Ok(Path::new("runs").join(config.file_stem().context("--config is not a file")?))
+/// Trains as any other rank: in silence, unless something goes wrong.
+fn follow(exchange: &Arc<dyn Exchange>, device: &Device) -> Result<()> {
+    let mut run = Run::join(Arc::clone(exchange), device)?;
+    // A thread of the first rank's process is stopped with it.
+    if Launcher::of_this_process().is_some() {
+        watch_signals("")?;
+    }
+    run.trainer.run(&mut (), &STOP)?;
+    Ok(())
+}
+
+/// Stops after the step under way when somebody asks for it, and says so.
+fn watch_signals(note: &'static str) -> Result<()> {
+    ctrlc::set_handler(move || {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
         }
+        if !note.is_empty() {
+            output::note(note);
+        }
+    })
+    .context("Ctrl-C could not be watched")?;
+    stop::on_termination(&STOP)
+}
+
+/// The folder of a run that goes on: the one that was named, or one with the name of the configuration or of the data.
+fn folder(args: &TrainArgs) -> Result<PathBuf> {
+    match (&args.out, args.config.as_ref().or(args.data.as_ref())) {
+        (Some(out), _) => Ok(out.clone()),
+        (None, Some(named)) => Ok(Path::new("runs").join(own_data::name(named)?)),
         (None, None) => bail!("which run? name its folder with --out"),
     }
 }
@@ -109,7 +173,7 @@ pub fn announce(changes: &[Change]) {
 
 /// Says in what a configuration file differs from the settings of the run that goes on without it.
 fn announce_unused(file: &Path, config: &RunConfig) {
-    let file_config = match RunConfig::read(file, &[]) {
+    let file_config = match config_file::read(file, &[]) {
         Ok(file_config) => file_config,
         Err(error) => return output::note(&format!("the run's own settings are used ({error})")),
     };
@@ -125,35 +189,4 @@ fn announce_unused(file: &Path, config: &RunConfig) {
             unused.join(", ")
         ));
     }
-}
-
-/// How a run went and what to type next; a model that does not `speak` has no tokenizer and is given ids.
-fn describe(report: &Report, kind: CorpusKind, speaks: bool) -> String {
-    let mut table = Table::default();
-    let why = match report.ended {
-        Ended::Finished => "all steps made",
-        Ended::Patience => "no better for too long (patience)",
-        Ended::TimeLimit => "time limit",
-        Ended::Stopped => "stopped; go on with --resume",
-    };
-    table.row(["ended", &format!("step {}: {why}", count(report.step))]);
-    if let Some(last) = &report.last {
-        table.row(["loss", &format!("{:.4}", last.loss)]);
-    }
-    if let Some(best) = report.best {
-        table.row(["best validation", &format!("{:.4} at step {}", best.val_loss, count(best.step))]);
-    }
-    table.row(["tokens", &count(report.tokens)]);
-    table.row(["time", &format!("{:.1} s", report.seconds)]);
-    table.row(["model", &report.model.display().to_string()]);
-    let model = report.model.display();
-    table.row([
-        "try it",
-        &match kind {
-            _ if !speaks => format!("minigpt generate --model {model} --ids …"),
-            CorpusKind::Qa => format!("minigpt chat --model {model}"),
-            CorpusKind::Text => format!("minigpt generate --model {model} --prompt …"),
-        },
-    ]);
-    format!("\n{}", table.draw())
 }

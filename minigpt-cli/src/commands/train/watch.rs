@@ -1,16 +1,20 @@
 //! What a person sees of a run: a bar on a terminal, lines elsewhere.
 
-use crate::output;
+use crate::language::{t, tr};
+use crate::{output, screen};
 use indicatif::{ProgressBar, ProgressStyle};
 use minigpt::RunConfig;
 use minigpt::machine;
-use minigpt_charts::{bytes, count};
+use minigpt_charts::{bytes, count, duration};
 use minigpt_generate::{GenerationConfig, generate};
 use minigpt_model::Gpt;
 use minigpt_tokenizer::Tokenizer;
 use minigpt_train::record::StepRecord;
 use minigpt_train::{Event, Observer};
+use std::time::Duration;
 
+/// Columns of the bar, whatever stands beside it.
+const BAR: usize = 8;
 /// Tokens of a sample.
 const SAMPLE: usize = 100;
 
@@ -29,9 +33,9 @@ impl Watch {
     /// Watches a run.
     pub fn new(quiet: bool, config: &RunConfig, tokenizer: Option<Tokenizer>) -> Self {
         let parameters = minigpt_model::parameters::Count::of(&config.model).total;
-        let title = format!("{} parameters on {}", count(parameters), config.data.path);
+        let title = t!("{} parameters on {}", count(parameters), config.data.path);
         let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::no_length() };
-        let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg} {eta} left");
+        let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let prompt = config.sample.prompt.clone();
         Self { bar, quiet, smoothed: None, val_loss: None, title, tokenizer, prompt }
@@ -48,17 +52,32 @@ impl Watch {
         }
     }
 
-    fn step(&mut self, record: &StepRecord, logged: bool) {
+    /// Shows beside the bar as much as there is room for.
+    fn show(&self, parts: &[&str]) {
+        let steps = self.bar.length().unwrap_or_default().to_string().len();
+        let room = screen::progress_columns().saturating_sub(2 * steps + 3 + BAR);
+        self.bar.set_message(screen::fitting(parts, room));
+    }
+
+    fn step(&mut self, record: &StepRecord, logged: bool, left: Option<Duration>) {
         let smoothed = self.smoothed.map_or(record.loss, |s| 0.95 * s + 0.05 * record.loss);
         self.smoothed = Some(smoothed);
         self.val_loss = record.val_loss.or(self.val_loss);
-        let val = self.val_loss.map_or_else(String::new, |val| format!(" val {val:.4}"));
-        let speed = format!("{} tokens/s", count(record.tokens_per_second as u64));
-        let memory = machine::resident_memory().map_or_else(String::new, |used| format!(" {}", bytes(used)));
+        let speed = t!("{} tokens/s", count(record.tokens_per_second as u64));
+        let memory = machine::resident_memory().map_or_else(String::new, bytes);
         self.bar.set_position(record.step);
         let (loss, lr) = (record.loss, record.lr);
-        self.bar.set_message(format!("loss {loss:.4} ({smoothed:.4}){val} rate {lr:.1e} {speed}{memory}"));
-        let val = record.val_loss.map_or_else(String::new, |val| format!(", validation {val:.4}"));
+        // What matters most comes first: a narrow terminal shows only that.
+        self.show(&[
+            &t!("loss {loss:.4}"),
+            &left.map_or_else(|| "…".to_owned(), |left| t!("{} left", duration(left.as_secs_f64().round()))),
+            &self.val_loss.map_or_else(String::new, |val| t!("validation {val:.4}")),
+            &speed,
+            &t!("mean {smoothed:.4}"),
+            &t!("rate {lr:.1e}"),
+            &memory,
+        ]);
+        let val = record.val_loss.map_or_else(String::new, |val| t!(", validation {val:.4}"));
         if let (Some(epoch), Some(mean)) = (record.epoch, record.epoch_loss) {
             let step = count(record.step);
             self.say(&format!("epoch {epoch}, step {step}: mean training loss {mean:.4}{val}, {speed}"));
@@ -77,13 +96,18 @@ impl Observer for Watch {
             Event::Started { step, steps, batches_per_epoch } => {
                 self.bar.set_length(steps);
                 self.bar.set_position(step);
-                let from = if step == 0 { String::new() } else { format!(" from step {}", count(step)) };
+                let from = if step == 0 { String::new() } else { t!(" from step {}", count(step)) };
                 let title = &self.title;
                 let epoch = count(batches_per_epoch);
                 self.say(&format!("{title}: {} steps{from}, {epoch} batches an epoch", count(steps)));
             }
-            Event::Step { record, logged } => self.step(record, logged),
-            Event::Sample { text, .. } => self.say(text),
+            Event::Step { record, logged, left } => self.step(record, logged, left),
+            Event::Evaluating { done, batches, .. } => {
+                self.show(&[tr("evaluating"), &t!("{} of {} batches", count(done), count(batches))]);
+            }
+            Event::Saving { .. } => self.show(&[tr("saving")]),
+            Event::Sample { text, .. } if !self.quiet => self.bar.suspend(|| output::quote(text)),
+            Event::Sample { .. } => {}
             Event::Saved { .. } => {}
         }
     }

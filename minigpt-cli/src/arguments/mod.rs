@@ -1,0 +1,250 @@
+//! What was typed, as clap is to see it: numbers as people write them, older spellings of a command's input, and settings
+//! of a run as options of `train`. What clap knows itself always wins.
+
+mod inputs;
+mod instead;
+mod nanogpt;
+mod numbers;
+#[cfg(test)]
+mod tests;
+
+pub use numbers::draw_seed;
+
+use crate::Cli;
+use crate::{examples, language};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
+use minigpt::SETTINGS;
+use minigpt::settings::misspelling;
+use std::ffi::{OsStr, OsString};
+
+/// The command line, understood.
+pub struct Understood {
+    pub cli: Cli,
+    /// What a person should know about what was made of it.
+    pub notes: Vec<String>,
+}
+
+/// Understands a command line, the program's name first.
+pub fn parse(typed: impl IntoIterator<Item = OsString>) -> clap::error::Result<Understood> {
+    let typed: Vec<OsString> = typed.into_iter().collect();
+    let mut command = examples::with_examples(language::in_language(Cli::command()));
+    // Options of every command are those of each one then.
+    command.build();
+    let Rewritten { words, notes } = rewrite(&command, &typed)?;
+    let matches = command.try_get_matches_from(words)?;
+    Ok(Understood { cli: Cli::from_arg_matches(&matches)?, notes })
+}
+
+/// A mistake in what was typed.
+fn wrong(kind: ErrorKind, message: &str) -> clap::Error {
+    clap::Error::raw(kind, format!("{message}\n"))
+}
+
+struct Rewritten {
+    words: Vec<OsString>,
+    notes: Vec<String>,
+}
+
+fn rewrite(command: &Command, typed: &[OsString]) -> clap::error::Result<Rewritten> {
+    let Found { command, path, words } = subcommand(command, typed)?;
+    let mut rewriting = Rewriting {
+        command,
+        run: (path == "train").then(nanogpt::Habits::default),
+        path,
+        words: typed[..words].to_vec(),
+        positions: Vec::new(),
+        notes: Vec::new(),
+    };
+    let mut rest = typed[words..].iter().peekable();
+    while let Some(word) = rest.next() {
+        if word == "--" {
+            rewriting.positions.extend(rest.cloned());
+            break;
+        }
+        match Typed::read(word) {
+            None => rewriting.value(word)?,
+            Some(option) => {
+                let mut value = |accepts: &dyn Fn(&OsStr) -> bool| {
+                    option.value.clone().or_else(|| rest.next_if(|word| accepts(word)).cloned())
+                };
+                rewriting.option(word, &option, &mut value)?;
+            }
+        }
+    }
+    Ok(rewriting.finish())
+}
+
+/// How a value follows an option: attached, or as the next word if that is accepted.
+type Value<'a> = dyn FnMut(&dyn Fn(&OsStr) -> bool) -> Option<OsString> + 'a;
+
+/// A command line on its way.
+struct Rewriting<'a> {
+    command: &'a Command,
+    path: String,
+    /// What `train` understands beside its own options.
+    run: Option<nanogpt::Habits>,
+    words: Vec<OsString>,
+    /// What is to stand behind all options.
+    positions: Vec<OsString>,
+    notes: Vec<String>,
+}
+
+impl Rewriting<'_> {
+    fn value(&mut self, word: &OsStr) -> clap::error::Result<()> {
+        if self.run.is_some() {
+            nanogpt::refuse_script(word)?;
+        }
+        self.words.push(word.to_owned());
+        Ok(())
+    }
+
+    fn option(&mut self, word: &OsStr, option: &Typed, value: &mut Value) -> clap::error::Result<()> {
+        // The settings of a run have underscores; an option of the same name is meant.
+        let dashed = if self.run.is_some() { option.name.replace('_', "-") } else { option.name.clone() };
+        let known = [&option.name, &dashed].into_iter();
+        if let Some((name, arg)) =
+            known.filter_map(|name| Some((name, option_of(self.command, name)?))).next()
+        {
+            return self.known(arg, name, option, value);
+        }
+        if inputs::is_input(&self.path, &option.name) {
+            self.positions.extend(value(&|word| is_value(word) || self.path == "tokenizer encode"));
+            return Ok(());
+        }
+        match &mut self.run {
+            Some(run) => match run.setting(&option.name, value)? {
+                Some(words) => self.words.extend(words),
+                None if option.name.starts_with("--") && option.name != "--help" => {
+                    return Err(unknown(self.command, &option.name));
+                }
+                None => self.words.push(word.to_owned()),
+            },
+            None => self.words.push(word.to_owned()),
+        }
+        Ok(())
+    }
+
+    /// An option that clap has.
+    fn known(&mut self, arg: &Arg, name: &str, option: &Typed, value: &mut Value) -> clap::error::Result<()> {
+        if !takes_a_value(arg) {
+            match (&self.run, option.value.as_deref()) {
+                (_, None) => self.words.push(name.into()),
+                (Some(_), Some(value)) if nanogpt::switch(value) == Some(true) => {
+                    self.words.push(name.into());
+                }
+                (Some(_), Some(value)) if nanogpt::switch(value) == Some(false) => {}
+                (_, Some(value)) => self.words.push(joined(name, value)),
+            }
+            return Ok(());
+        }
+        let Some(value) = value(&|word| arg.is_allow_hyphen_values_set() || is_value(word)) else {
+            self.words.push(name.into());
+            return Ok(());
+        };
+        let value = numbers::plain(arg, name, value, &mut self.notes)?;
+        let value = if self.run.is_some() { nanogpt::value_of(arg, value) } else { value };
+        self.words.push(joined(name, &value));
+        Ok(())
+    }
+
+    fn finish(mut self) -> Rewritten {
+        self.notes.extend(self.run.into_iter().flat_map(|run| run.notes));
+        if !self.positions.is_empty() {
+            self.words.push("--".into());
+            self.words.append(&mut self.positions);
+        }
+        Rewritten { words: self.words, notes: self.notes }
+    }
+}
+
+/// A word that is an option, with what stands behind its `=`.
+struct Typed {
+    name: String,
+    value: Option<OsString>,
+}
+
+impl Typed {
+    /// None for a value, which a negative number is too, and a text that begins with a dash.
+    fn read(word: &OsStr) -> Option<Self> {
+        let word = word.to_str()?;
+        if !word.starts_with('-') || word == "-" || word.parse::<f64>().is_ok() {
+            return None;
+        }
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value.into())),
+            None => (word, None),
+        };
+        (!name.contains(char::is_whitespace)).then(|| Self { name: name.to_owned(), value })
+    }
+}
+
+/// What to say of an option of `train` that is neither its own nor a setting.
+fn unknown(command: &Command, name: &str) -> clap::Error {
+    let name = name.trim_start_matches('-');
+    let (key, dashed) = (name.replace('-', "_"), name.replace('_', "-"));
+    let settings = SETTINGS.iter().filter_map(|setting| Some((misspelling(&key, setting.key)?, setting.key)));
+    let options = command.get_arguments().filter_map(Arg::get_long);
+    let options = options.filter_map(|option| Some((misspelling(&dashed, option)?, option)));
+    let guess = match settings.chain(options).min() {
+        Some((_, near)) => format!("did you mean --{near}?"),
+        None => "`minigpt train --help` shows the options, `minigpt config settings` the settings".to_owned(),
+    };
+    wrong(ErrorKind::UnknownArgument, &format!("there is no option or setting --{name}; {guess}"))
+}
+
+/// Whether a word is no option.
+fn is_value(word: &OsStr) -> bool {
+    Typed::read(word).is_none()
+}
+
+fn joined(name: &str, value: &OsStr) -> OsString {
+    let mut word = OsString::from(format!("{name}="));
+    word.push(value);
+    word
+}
+
+fn takes_a_value(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::Set | ArgAction::Append)
+}
+
+/// The option of a command that has this name, with its dashes.
+fn option_of<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
+    let mut options = command.get_arguments().filter(|arg| !arg.is_positional());
+    match name.strip_prefix("--") {
+        Some(long) => options.find(|arg| {
+            arg.get_long() == Some(long) || arg.get_all_aliases().is_some_and(|names| names.contains(&long))
+        }),
+        None => options.find(|arg| arg.get_short().is_some_and(|short| name == format!("-{short}"))),
+    }
+}
+
+struct Found<'a> {
+    command: &'a Command,
+    /// Its name: `data prepare`.
+    path: String,
+    /// How many words it took to say so, with the program's name.
+    words: usize,
+}
+
+/// The command that is called; a name that other programs have is answered with ours.
+fn subcommand<'a>(program: &'a Command, typed: &[OsString]) -> clap::error::Result<Found<'a>> {
+    let mut found = Found { command: program, path: String::new(), words: 1.min(typed.len()) };
+    for (at, word) in typed.iter().enumerate().skip(1) {
+        let Some(next) = word.to_str().and_then(|name| found.command.find_subcommand(name)) else {
+            // Options of the program itself, and their values, may stand before the command.
+            let is_option = |word: &OsString| Typed::read(word).is_some();
+            if found.path.is_empty() && (is_option(word) || is_option(&typed[at - 1])) {
+                continue;
+            }
+            break;
+        };
+        let space = if found.path.is_empty() { "" } else { " " };
+        found =
+            Found { command: next, path: format!("{}{space}{}", found.path, next.get_name()), words: at + 1 };
+    }
+    if let (1, Some(answer)) = (found.words, typed.get(1).and_then(|word| instead::of(word.to_str()?))) {
+        return Err(wrong(ErrorKind::InvalidSubcommand, &answer));
+    }
+    Ok(found)
+}

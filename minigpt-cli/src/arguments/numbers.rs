@@ -1,0 +1,85 @@
+//! Numbers as people write them: `1e3` and `1_000` where a whole number is taken, and a seed that is `random`.
+
+use super::wrong;
+use crate::language::{t, tr};
+use clap::Arg;
+use clap::error::{ErrorKind, Result};
+use std::any::TypeId;
+use std::ffi::OsString;
+use std::hash::{BuildHasher, RandomState};
+
+/// A seed's value for "any".
+const RANDOM: &str = "random";
+
+/// The value of an option in digits; notes say which seed was drawn.
+pub(super) fn plain(arg: &Arg, name: &str, value: OsString, notes: &mut Vec<String>) -> Result<OsString> {
+    let Some(text) = value.to_str() else { return Ok(value) };
+    let kind = arg.get_value_parser().type_id();
+    let is_seed = arg.get_id() == "seed";
+    if is_seed && text == RANDOM {
+        return Ok(drawn(notes).into());
+    }
+    if arg.get_id() == "changes" {
+        return Ok(change(text, notes).into());
+    }
+    let needed = |what: &'static str| {
+        Err(wrong(ErrorKind::InvalidValue, &t!("{name} is {text}: {what}", what = tr(what))))
+    };
+    if [TypeId::of::<u32>(), TypeId::of::<u64>(), TypeId::of::<usize>()].iter().any(|whole| kind == *whole) {
+        return match whole(text) {
+            Some(digits) => Ok(digits.into()),
+            None if is_seed => needed("a whole number is needed, or the word random"),
+            None if text.starts_with('-') => needed("a whole number is needed, 0 or more"),
+            None => needed("a whole number is needed"),
+        };
+    }
+    Ok(value)
+}
+
+/// `key=random` of a seed with a number instead.
+pub(super) fn change(change: &str, notes: &mut Vec<String>) -> String {
+    match change.split_once('=') {
+        Some((key, value)) if value.trim() == RANDOM && key.trim().trim_start_matches("train.") == "seed" => {
+            format!("{key}={}", drawn(notes))
+        }
+        _ => change.to_owned(),
+    }
+}
+
+/// A seed that nobody chose, and what to say of it, so that the same can be had again.
+pub fn draw_seed() -> (u32, String) {
+    // Rust seeds its hash maps from the system.
+    let seed = RandomState::new().hash_one(RANDOM) as u32;
+    (seed, format!("the seed that was drawn: {seed}"))
+}
+
+fn drawn(notes: &mut Vec<String>) -> String {
+    let (seed, note) = draw_seed();
+    notes.push(note);
+    seed.to_string()
+}
+
+/// The digits of a whole number that may have an exponent, or underscores between its digits.
+fn whole(text: &str) -> Option<String> {
+    let digits = text.replace('_', "");
+    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(digits);
+    }
+    let number: f64 = digits.parse().ok()?;
+    // Up to here every whole number is a float of its own.
+    (number >= 0.0 && number.fract() == 0.0 && number <= (1_u64 << 53) as f64).then(|| format!("{number:.0}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole;
+
+    #[test]
+    fn whole_numbers_have_many_spellings() {
+        let digits = ["7", "1e3", "1E3", "1_000", "2.5e2", "3.0", "007"].map(whole);
+        let want = ["7", "1000", "1000", "1000", "250", "3", "007"];
+        assert_eq!(digits, want.map(|digits| Some(digits.to_owned())));
+        let none = ["1.5", "-1", "1e400", "inf", "nan", "", "ten", "1e-3"];
+        assert!(none.iter().all(|text| whole(text).is_none()));
+    }
+}

@@ -1,0 +1,136 @@
+//! What is typed, and what clap sees of it.
+
+use super::*;
+
+fn rewritten(line: &str) -> String {
+    let command = Cli::command();
+    let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+    let words = rewrite(&command, &words).unwrap_or_else(|e| panic!("{line}: {e}")).words;
+    words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+fn refused(line: &str) -> String {
+    match parse(line.split(' ').map(OsString::from)) {
+        Ok(_) => panic!("{line} was understood"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn the_main_input_may_be_named_by_its_older_option() {
+    for (typed, seen) in [
+        ("m generate --model runs/a --prompt x", "m generate --prompt=x -- runs/a"),
+        ("m eval --data a --model=b", "m eval --data=a -- b"),
+        ("m data prepare --input - --out x", "m data prepare --out=x -- -"),
+        ("m tokenizer encode --text -x --json", "m tokenizer encode --json -- -x"),
+        ("m chat runs/a", "m chat runs/a"),
+        ("m tokenizer encode --model a", "m tokenizer encode --model=a"),
+    ] {
+        assert_eq!(rewritten(typed), seen);
+    }
+}
+
+#[test]
+fn a_text_that_begins_with_a_dash_is_a_value() {
+    let words = ["m", "generate", "a", "--prompt", "-5 degrees", "--prompt", ""].map(OsString::from);
+    let rewritten = rewrite(&Cli::command(), &words).unwrap().words;
+    assert_eq!(rewritten[3..], ["--prompt=-5 degrees", "--prompt="].map(OsString::from));
+    assert!(parse(words).is_ok());
+}
+
+#[test]
+fn numbers_are_taken_as_people_write_them() {
+    assert_eq!(
+        rewritten("m generate a --max-new-tokens 1e3 --top-k=1_000 --temperature -1"),
+        "m generate a --max-new-tokens=1000 --top-k=1000 --temperature=-1"
+    );
+    for (line, part) in [
+        ("m generate a --top-k 1.5", "--top-k is 1.5: a whole number is needed"),
+        ("m generate a --top-k -1", "--top-k is -1: a whole number is needed, 0 or more"),
+        ("m generate a --seed never", "--seed is never: a whole number is needed, or the word random"),
+        ("m plan gpt2 --batch-size 0", "1..="),
+    ] {
+        let error = refused(line);
+        assert!(error.contains(part), "{line}: {error}");
+    }
+}
+
+#[test]
+fn a_random_seed_is_drawn_and_said() {
+    let understood = parse(["m", "generate", "a", "--seed", "random"].map(OsString::from)).unwrap();
+    assert!(understood.notes[0].starts_with("the seed that was drawn: "), "{:?}", understood.notes);
+    let command = Cli::command();
+    let words = ["m", "train", "--config", "a", "--seed=random"].map(OsString::from);
+    let rewritten = rewrite(&command, &words).unwrap();
+    let set = rewritten.words.last().unwrap().to_str().unwrap();
+    let seed = set.strip_prefix("--set=train.seed=").unwrap();
+    assert!(seed.parse::<u32>().is_ok() && rewritten.notes[0].ends_with(seed), "{:?}", rewritten.notes);
+}
+
+#[test]
+fn nanogpts_options_are_settings_of_a_run() {
+    for (typed, seen) in [
+        (
+            "m train --config a --max_iters=20 --dropout=0.0",
+            "m train --config=a --set=train.max_iters=20 --set=model.dropout=0.0",
+        ),
+        ("m train --config a --max-iters 20 --quiet", "m train --config=a --set=train.max_iters=20 --quiet"),
+        ("m train --config a --init_from=resume --eval_only", "m train --config=a --resume --eval-only"),
+        ("m train --config a --init_from=scratch", "m train --config=a"),
+        ("m train --config a --init_from=gpt2-xl", "m train --config=a --from=hf:openai-community/gpt2-xl"),
+        (
+            "m train --config a --out_dir=out --bias False",
+            "m train --config=a --out=out --set=model.bias=false",
+        ),
+        (
+            "m train --config a --decay_lr=False",
+            "m train --config=a --set=train.lr_decay=constant --set=train.warmup_iters=0",
+        ),
+        ("m train --config a --max_minutes=2", "m train --config=a --max-minutes=2"),
+        (
+            "m train --config a --set n_layer=2 --set max_iters=1e3",
+            "m train --config=a --set=model.n_layer=2 --set=train.max_iters=1e3",
+        ),
+        (
+            "m train --config a --device=cpu --compile=False --wandb_log=False",
+            "m train --config=a --device=cpu",
+        ),
+    ] {
+        assert_eq!(rewritten(typed), seen);
+    }
+    for (line, part) in [
+        ("m train --config a --max_iter=3", "did you mean --max_iters?"),
+        ("m train --config a --max_iters", "--max_iters needs a value"),
+        ("m train --config a --resum", "did you mean --resume?"),
+        ("m train --config a --foo=3", "--foo; `minigpt train --help` shows"),
+        ("m train --config a --init_from=best", "resume, scratch, gpt2"),
+        ("m train config/train_shakespeare_char.py", "--config shakespeare-nanogpt"),
+    ] {
+        let error = refused(line);
+        assert!(error.contains(part), "{line}: {error}");
+    }
+}
+
+#[test]
+fn what_has_no_effect_here_is_said() {
+    for option in [
+        "--wandb_log=True",
+        "--compile=True",
+        "--dtype=bfloat16",
+        "--backend=nccl",
+        "--always_save_checkpoint=True",
+    ] {
+        let words = ["m", "train", "--config", "a", option].map(OsString::from);
+        let rewritten = rewrite(&Cli::command(), &words).unwrap();
+        assert_eq!((rewritten.words.len(), rewritten.notes.len()), (3, 1), "{option}");
+        let name = option.split('=').next().unwrap().trim_start_matches('-');
+        assert!(rewritten.notes[0].starts_with(name), "{:?}", rewritten.notes);
+    }
+}
+
+#[test]
+fn commands_of_other_programs_are_answered_with_ours() {
+    assert!(refused("m pull gpt2").contains("minigpt import hf:owner/name --out models/name"));
+    assert!(refused("m sample").contains("minigpt generate"));
+    assert_eq!(parse(["m", "quantize"].map(OsString::from)).err().unwrap().exit_code(), 2);
+}

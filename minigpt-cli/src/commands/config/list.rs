@@ -1,0 +1,31 @@
+//! `minigpt config list`: the configurations that are built in.
+
+use crate::language::{t, tr, translated};
+use crate::{output, screen};
+use anyhow::Result;
+use clap::Args;
+use minigpt::READY_CONFIGS;
+use minigpt_charts::Table;
+
+#[derive(Args)]
+pub(super) struct ListArgs {
+    /// Print a list of {"name", "data", "about"} as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &ListArgs) -> Result<()> {
+    if args.json {
+        let entry = |config: &minigpt::ReadyConfig| serde_json::json!({ "name": config.name, "data": config.data(), "about": config.about() });
+        return output::json(&READY_CONFIGS.iter().map(entry).collect::<Vec<_>>());
+    }
+    let mut table = Table::new(&[]);
+    table.row([tr("name"), tr("data"), tr("what it is for")]);
+    for config in READY_CONFIGS {
+        table.row([config.name, &config.data(), &translated(&config.about())]);
+    }
+    output::text(&t!(
+        "{}\n`minigpt config show NAME` prints one, `minigpt train --config NAME` trains with it\n",
+        table.draw_within(screen::table_columns())
+    ))
+}

@@ -1,0 +1,31 @@
+//! `minigpt scaling fit`: the law of a sweep, or of any table of runs.
+
+use super::report::FitReport;
+use super::runs::RunsArgs;
+use anyhow::{Context, Result};
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub struct ScalingFitArgs {
+    #[command(flatten)]
+    runs: RunsArgs,
+    /// Where to draw loss.svg, isoflop.svg and residuals.svg; a sweep's own folder, or nowhere, when absent.
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Print one JSON value.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &ScalingFitArgs) -> Result<()> {
+    let runs = args.runs.read()?;
+    let mut report = FitReport::new(&runs, &args.runs.options(), args.runs.repeated)?;
+    if let Some(folder) = args.out.as_ref().or(runs.sweep.as_ref()) {
+        std::fs::create_dir_all(folder).with_context(|| format!("could not create {}", folder.display()))?;
+        report.draw(folder)?;
+        report.keep(folder)?;
+    }
+    report.print(args.json)
+}

@@ -1,0 +1,137 @@
+//! `minigpt scaling plan`: the runs of a sweep before they are made.
+
+use super::positive;
+use crate::language::{t, tr};
+use crate::{output, screen};
+use anyhow::Result;
+use clap::Args;
+use minigpt::sweep::{Budget, SweepOptions, SweepPlan};
+use minigpt_charts::{Table, bytes, count, duration};
+
+/// Minutes of a sweep for which nobody says how long.
+const MINUTES: f64 = 15.0;
+
+#[derive(Args)]
+pub struct ScalingPlanArgs {
+    /// What to learn from: a text, a folder of texts, questions and answers, prepared tokens, or builtin.
+    #[arg(value_name = "DATA")]
+    data: String,
+    #[command(flatten)]
+    options: PlanOptions,
+    /// Print one JSON value.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a sweep may cost and what it is made of.
+#[derive(Args)]
+pub struct PlanOptions {
+    /// How long the whole sweep may take; 15 when absent.
+    #[arg(long, value_name = "N", value_parser = positive)]
+    minutes: Option<f64>,
+    /// How much arithmetic all runs together may be (6·N·D each), instead of a time.
+    #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "minutes")]
+    flops: Option<f64>,
+    /// How often the longest runs may go through the data; 1 when absent. More than 4 needs --repeated.
+    #[arg(long, value_name = "N", value_parser = positive)]
+    epochs: Option<f64>,
+    /// Fit the law of repeated data (Muennighoff et al. 2023), which knows that a token seen again is worth less.
+    #[arg(long)]
+    repeated: bool,
+    /// The widths to train, from small to large, instead of those that fit, for example 16,24,40,56.
+    #[arg(long, value_name = "N,…", value_parser = widths)]
+    widths: Option<Widths>,
+    /// The tokens of the longest runs, instead of as many as fit.
+    #[arg(long, value_name = "N", value_parser = positive)]
+    tokens: Option<f64>,
+    /// Change a setting of all runs, for example train.batch_size=8 or data.tokenizer=char.
+    #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
+    changes: Vec<String>,
+}
+
+/// Widths as they are typed: `16,24,40,56`.
+#[derive(Clone)]
+struct Widths(Vec<usize>);
+
+fn widths(text: &str) -> Result<Widths, String> {
+    let numbers = text.split(',').map(|number| number.trim().parse()).collect::<Result<_, _>>();
+    numbers.map(Widths).map_err(|_| "whole numbers are needed, for example 16,24,40,56".to_owned())
+}
+
+impl PlanOptions {
+    pub fn plan(&self, data: &str) -> Result<SweepPlan> {
+        let seconds = 60.0 * self.minutes.unwrap_or(MINUTES);
+        let options = SweepOptions {
+            budget: self.flops.map_or(Budget::Seconds(seconds), Budget::Flops),
+            epochs: self.epochs.unwrap_or(1.0),
+            repeated: self.repeated,
+            widths: self.widths.as_ref().map(|widths| widths.0.clone()),
+            tokens: self.tokens.map(|tokens| tokens as u64),
+            changes: self.changes.clone(),
+        };
+        Ok(SweepPlan::new(data, &options)?)
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &ScalingPlanArgs) -> Result<()> {
+    let plan = args.options.plan(&args.data)?;
+    if args.json {
+        return output::json(&plan);
+    }
+    warn(&plan);
+    output::text(&describe(&plan))
+}
+
+/// Says what a person should know before such a sweep.
+pub fn warn(plan: &SweepPlan) {
+    if plan.epochs > 1.001 && !plan.repeated {
+        output::note(&t!(
+            "the longest runs see the text {:.1} times: past one epoch a token is worth less than a new one, which the plain law does not know; --repeated does",
+            plan.epochs
+        ));
+    }
+}
+
+/// The plan as people read it.
+pub fn describe(plan: &SweepPlan) -> String {
+    let mut sizes = Table::new(&[0, 1, 2, 3, 4, 5]);
+    sizes.row([tr("width"), "N", tr("all parameters"), tr("rate"), tr("a step"), tr("memory"), ""]);
+    for size in &plan.sizes {
+        let mode = if size.side_by_side {
+            t!("{} runs side by side, a thread each", count(plan.threads as u64))
+        } else {
+            tr("one run at a time, all threads").to_owned()
+        };
+        sizes.row([
+            &count(size.n_embd as u64),
+            &count(size.parameters),
+            &count(size.parameters_total),
+            &format!("{:.2e}", size.learning_rate),
+            &duration(size.seconds_per_step),
+            &bytes(size.train_bytes),
+            &mode,
+        ]);
+    }
+    let tokens: Vec<String> = plan.tokens.iter().map(|&tokens| count(tokens)).collect();
+    let mut table = Table::default();
+    table.row([tr("data"), &t!("{}, {} tokens to learn from", plan.title, count(plan.unique_tokens))]);
+    table.row([tr("tokens of the runs"), &tokens.join(", ")]);
+    table.row([
+        tr("runs"),
+        &t!("{}, two of them once more with another seed to see the noise", count(plan.runs.len() as u64)),
+    ]);
+    table.row([tr("judged by"), &t!("{} tokens of validation, all of them", count(plan.validation_tokens))]);
+    table.row([tr("arithmetic"), &format!("{:.1e} FLOP", plan.flops)]);
+    table.row([tr("memory"), &bytes(plan.bytes)]);
+    table.row([tr("time"), &t!("about {}, measured here", duration(plan.seconds))]);
+    let columns = screen::table_columns();
+    format!(
+        "{}\n{}\n{}\n",
+        table.draw_within(columns),
+        sizes.draw_within(columns),
+        tr(
+            "N is matrices and head, without embeddings. Rates are set by a rule (0.004·√(128/width) for AdamW's part, one for Muon's), not tuned for each size."
+        )
+    )
+}

@@ -1,0 +1,290 @@
+//! A fit as people read it: a table of numbers with their intervals, and three sentences.
+
+use super::report::{FitReport, largest};
+use crate::language::{t, tr};
+use crate::screen;
+use minigpt_charts::{Table, count, metric};
+use minigpt_scaling::{
+    DeltaSource, Doubling, Estimate95, FARTHEST, HeldOut, IsoFlop, MUENNIGHOFF, RepeatedFit, ScalingFit,
+    Towards, Undetermined, by_size,
+};
+
+/// All of a report.
+pub fn describe(report: &FitReport) -> String {
+    let fit = &report.fit;
+    let columns = screen::table_columns();
+    let mut text = String::new();
+    if let Some(losses) = losses(fit) {
+        text += &format!("{}\n{}\n", tr("Losses by size N and tokens"), losses.draw_within(columns));
+    }
+    text += &format!(
+        "{}\n{}\n",
+        tr("L(N, D) = E + A/N^α + B/D^β, with 95 % intervals"),
+        numbers(fit).draw_within(columns)
+    );
+    text += &format!("{}\n{}\n", tr("How well it fits"), quality(report).draw_within(columns));
+    let isoflops = fit.isoflops();
+    if !isoflops.is_empty() {
+        text += &format!(
+            "{}\n{}\n",
+            tr("The best size for a budget 6·N·D, from the runs alone"),
+            best_sizes(&isoflops).draw_within(columns)
+        );
+    }
+    if let Some(repeated) = &report.repeated {
+        text += &format!(
+            "{}\n{}\n",
+            tr("What data that is seen again is worth"),
+            repetition(repeated).draw_within(columns)
+        );
+    }
+    for sentence in sentences(fit) {
+        text += &format!("{sentence}\n");
+    }
+    if !report.pictures.is_empty() {
+        let pictures: Vec<String> = report.pictures.iter().map(|path| path.display().to_string()).collect();
+        text += &format!("\n{}\n", t!("pictures: {}", pictures.join(", ")));
+    }
+    text
+}
+
+/// A row a size, a column a count of tokens, where that is a table that can be read.
+fn losses(fit: &ScalingFit) -> Option<Table> {
+    let sizes = by_size(&fit.runs);
+    let mut tokens: Vec<f64> = fit.runs.iter().map(|run| run.tokens).collect();
+    tokens.sort_by(f64::total_cmp);
+    tokens.dedup();
+    if tokens.len() > 8 || sizes.len() > 12 {
+        return None;
+    }
+    let right: Vec<usize> = (0..=tokens.len()).collect();
+    let mut table = Table::new(&right);
+    let head = tokens.iter().map(|tokens| metric(*tokens).trim_end().to_owned());
+    table.cells(std::iter::once("N".to_owned()).chain(head));
+    for runs in &sizes {
+        let at = |tokens: &f64| {
+            let losses: Vec<String> = runs
+                .iter()
+                .filter(|run| run.tokens == *tokens)
+                .map(|run| format!("{:.3}", run.loss))
+                .collect();
+            losses.join(" / ")
+        };
+        let size = count(runs[0].parameters as u64);
+        table.cells(std::iter::once(size).chain(tokens.iter().map(at)));
+    }
+    Some(table)
+}
+
+/// The five numbers; those that the runs do not determine are not printed.
+fn numbers(fit: &ScalingFit) -> Table {
+    let mut table = Table::new(&[1]);
+    let meanings = [
+        tr("what no model gets below"),
+        tr("what size takes away"),
+        tr("what data takes away"),
+        tr("how fast size helps"),
+        tr("how fast data helps"),
+    ];
+    for ((name, estimate, why), meaning) in fit.numbers().into_iter().zip(meanings) {
+        let name = greek(name);
+        match why {
+            None => table.row([name, &short(estimate.value), &range(&estimate), meaning]),
+            Some(why) => table.row([name, "–", &undetermined(name, &estimate, why), meaning]),
+        };
+    }
+    table
+}
+
+fn undetermined(name: &str, estimate: &Estimate95, why: Undetermined) -> String {
+    match why {
+        Undetermined::ReachesZero => t!("{name} is not determined: its 95 % interval reaches 0"),
+        Undetermined::TooWide => {
+            t!("{name} is not determined: its 95 % interval spans {}", range(estimate))
+        }
+    }
+}
+
+fn quality(report: &FitReport) -> Table {
+    let fit = &report.fit;
+    let mut table = Table::default();
+    let left_out = match report.without_loss {
+        0 => String::new(),
+        n => t!("; {} more have no loss", count(n)),
+    };
+    table.row([tr("runs"), &format!("{}{left_out}", count(fit.runs.len() as u64))]);
+    table.row([
+        tr("residuals"),
+        &t!("{} on average, {} at most", percent(fit.mean_residual()), percent(fit.worst_residual())),
+    ]);
+    if let Some(noise) = fit.noise {
+        table.row([tr("noise of a seed"), &t!("{} of the loss, from few runs", percent(noise))]);
+    }
+    let delta_from = match fit.delta_from {
+        DeltaSource::Given => tr("given"),
+        DeltaSource::SeedNoise => tr("from the seeds' noise"),
+        DeltaSource::Usual => tr("the usual one: no run was repeated"),
+    };
+    table.row([tr("objective"), &format!("{:.7e}", fit.objective)]);
+    table.row(["δ", &format!("{:.1e}, {delta_from}", fit.delta)]);
+    let held = &fit.held_out;
+    let rows = [
+        (tr("largest runs, predicted from the rest"), held.largest_runs),
+        (tr("largest size, predicted from the rest"), held.largest_size),
+        (tr("longest runs, predicted from the rest"), held.longest_runs),
+    ];
+    for (what, held) in rows {
+        table.row([what, &error(held)]);
+    }
+    table
+}
+
+fn error(held: Option<HeldOut>) -> String {
+    match held {
+        None => tr("too few runs would be left to fit").to_owned(),
+        Some(HeldOut { runs, mean_error, worst_error }) => t!(
+            "off by {} on average, {} at most ({} runs)",
+            percent(mean_error),
+            percent(worst_error),
+            count(runs as u64)
+        ),
+    }
+}
+
+fn best_sizes(curves: &[IsoFlop]) -> Table {
+    let mut table = Table::new(&[0, 1]);
+    for curve in curves {
+        let (best, words) = match (curve.minimum, curve.towards) {
+            (Some(minimum), _) => (
+                short(minimum.parameters.value),
+                t!("{}, loss {:.3}", range(&minimum.parameters), minimum.loss),
+            ),
+            (None, Some(Towards::Smaller)) => {
+                ("–".to_owned(), tr("smaller than the smallest here").to_owned())
+            }
+            (None, Some(Towards::Larger)) => ("–".to_owned(), tr("larger than the largest here").to_owned()),
+            _ => ("–".to_owned(), tr("these runs do not say").to_owned()),
+        };
+        table.row([&format!("{:.1e} FLOP", curve.flops), &best, &words]);
+    }
+    table
+}
+
+fn repetition(fit: &RepeatedFit) -> Table {
+    let mut table = Table::new(&[1, 3]);
+    table.row(["", tr("here"), "", tr("published")]);
+    let rows = [
+        ("R*_D", &fit.data_half_life, MUENNIGHOFF.data_half_life),
+        ("R*_N", &fit.size_half_life, MUENNIGHOFF.size_half_life),
+    ];
+    for (name, estimate, published) in rows {
+        match estimate.undetermined(0.2) {
+            None => table.row([name, &short(estimate.value), &range(estimate), &short(published)]),
+            Some(_) => table.row([name, "–", &t!("not determined: {}", range(estimate)), &short(published)]),
+        };
+    }
+    for ((name, ours, why), (_, theirs)) in fit.once.numbers().into_iter().zip(MUENNIGHOFF.law.named()) {
+        let value = if why.is_none() { short(ours.value) } else { "–".to_owned() };
+        table.row([greek(name), &value, &range(&ours), &short(theirs)]);
+    }
+    let left_out = t!("{} more left out that less would have been better for", count(fit.left_out as u64));
+    table.row([tr("runs"), &count(fit.runs as u64), &left_out, ""]);
+    table.row([tr("median residual"), &percent(fit.median_residual), "", ""]);
+    table
+}
+
+/// What the next doubling of data or size would buy, and what can't be known.
+pub fn sentences(fit: &ScalingFit) -> [String; 3] {
+    let from = largest(&fit.runs);
+    let data = bought(&fit.gain(from, (1.0, 2.0)));
+    let size = bought(&fit.gain(from, (2.0, 1.0)));
+    let (parameters, tokens) = (metric(from.0), metric(from.1));
+    let (parameters, tokens) = (parameters.trim_end(), tokens.trim_end());
+    [
+        t!("Twice the text ({tokens} → twice as many tokens) with the largest model here: {data}."),
+        t!("Twice the size ({parameters} → twice as many parameters) with the most tokens here: {size}."),
+        unknown(fit),
+    ]
+}
+
+fn bought(doubling: &Doubling) -> String {
+    let Doubling { before, after, gain, .. } = doubling;
+    let interval = gain.interval;
+    if interval.low > 0.0005 {
+        t!(
+            "the loss falls by {:.3} (95 %: {:.3} to {:.3}), from {:.3} to {:.3}",
+            gain.value,
+            interval.low,
+            interval.high,
+            before,
+            after
+        )
+    } else {
+        t!("the loss falls by {:.3} at most (95 %), and perhaps not at all", interval.high)
+    }
+}
+
+/// What these runs do not say.
+fn unknown(fit: &ScalingFit) -> String {
+    let names: Vec<&str> = fit
+        .numbers()
+        .into_iter()
+        .filter(|(_, _, why)| why.is_some())
+        .map(|(name, _, _)| greek(name))
+        .collect();
+    let numbers = match &names[..] {
+        [] => String::new(),
+        names => t!("{}, which these runs do not determine; ", names.join(", ")),
+    };
+    let farthest = format!("{:.1e}", FARTHEST * fit.largest_flops());
+    t!(
+        "What can't be known from these runs: {numbers}any loss beyond ten times the largest run ({farthest} FLOP), and what rates tuned for each size, another depth or other text would give."
+    )
+}
+
+/// The name of a number as the formula has it.
+fn greek(name: &str) -> &str {
+    match name {
+        "alpha" => "α",
+        "beta" => "β",
+        name => name,
+    }
+}
+
+/// A number with three digits that count.
+pub fn short(number: f64) -> String {
+    let size = number.abs();
+    if !number.is_finite() {
+        "∞".to_owned()
+    } else if size >= 1e5 {
+        metric(number).trim_end().to_owned()
+    } else if size >= 100.0 || size == 0.0 {
+        format!("{number:.0}")
+    } else if size >= 1.0 {
+        format!("{number:.2}")
+    } else if size >= 1e-3 {
+        format!("{number:.3}")
+    } else {
+        format!("{number:.1e}")
+    }
+}
+
+/// An interval in words.
+pub fn range(estimate: &Estimate95) -> String {
+    t!("from {} to {}", short(estimate.interval.low), short(estimate.interval.high))
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.1} %", 100.0 * part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_digits_that_count() {
+        let numbers = [0.0, 0.25257, 1.62002, 122.55, 795_712.0, 1e-5, f64::INFINITY];
+        assert_eq!(numbers.map(short), ["0", "0.253", "1.62", "123", "796 k", "1.0e-5", "∞"]);
+    }
+}

@@ -1,0 +1,158 @@
+//! A line for every request, on standard error: for people, or as JSON. A thread of its own writes them, so that a reader of standard
+//! error that does not read holds up nobody; lines that find no room are counted, and the count is said.
+
+use crate::output;
+use clap::ValueEnum;
+use minigpt_serve::RequestRecord;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Lines that may wait to be written.
+const WAITING: usize = 4096;
+/// How long the last of them are waited for.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// How a request is written down.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What is on its way to standard error.
+enum Entry {
+    Line(String),
+    /// All before it is written: say so.
+    End(SyncSender<()>),
+}
+
+/// Where lines go.
+pub struct Log {
+    format: LogFormat,
+    lines: SyncSender<Entry>,
+    lost: Arc<AtomicU64>,
+}
+
+impl Log {
+    /// A log that is written from now on.
+    pub fn start(format: LogFormat) -> Self {
+        let (lines, waiting) = sync_channel(WAITING);
+        let lost: Arc<AtomicU64> = Arc::default();
+        let count = Arc::clone(&lost);
+        std::thread::spawn(move || write(&waiting, &count));
+        Self { format, lines, lost }
+    }
+
+    /// What takes the record of a request.
+    pub fn writer(&self) -> Arc<dyn Fn(&RequestRecord) + Send + Sync> {
+        let (format, lines, lost) = (self.format, self.lines.clone(), Arc::clone(&self.lost));
+        Arc::new(move |record| {
+            let line = match format {
+                LogFormat::Text => text(record, now()),
+                LogFormat::Json => json(record, now()),
+            };
+            if lines.try_send(Entry::Line(line)).is_err() {
+                lost.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+    }
+
+    /// Waits a moment for the last lines.
+    pub fn finish(&self) {
+        let (done, written) = sync_channel(1);
+        if self.lines.try_send(Entry::End(done)).is_ok() {
+            let _ = written.recv_timeout(LAST_LINES);
+        }
+    }
+}
+
+fn write(entries: &Receiver<Entry>, lost: &AtomicU64) {
+    for entry in entries {
+        match entry {
+            Entry::Line(line) => output::note(&line),
+            Entry::End(done) => drop(done.send(())),
+        }
+        match lost.swap(0, Ordering::Relaxed) {
+            0 => {}
+            count => output::note(&format!("{count} lines of this log found nobody who reads them")),
+        }
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64())
+}
+
+fn text(record: &RequestRecord, now: f64) -> String {
+    let seconds = now as u64 % 86_400;
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let RequestRecord { method, path, status, .. } = record;
+    let status = if *status == 0 { "–".to_owned() } else { status.to_string() };
+    let mut line =
+        format!("{hours:02}:{minutes:02}:{seconds:02}Z {method} {path} {status} {:.3} s", record.seconds);
+    if record.prompt_tokens + record.completion_tokens > 0 {
+        line += &format!(", {} + {} tokens", record.prompt_tokens, record.completion_tokens);
+    }
+    if let Some(first) = record.first_token_seconds {
+        line += &format!(", first after {first:.3} s");
+    }
+    if let Some(rate) = record.tokens_per_second {
+        line += &format!(", {rate:.1} tokens/s");
+    }
+    if record.left {
+        line += ", client left";
+    }
+    line
+}
+
+fn json(record: &RequestRecord, now: f64) -> String {
+    let mut line = json!({ "time": now });
+    if let (Some(line), Ok(Value::Object(record))) = (line.as_object_mut(), serde_json::to_value(record)) {
+        line.extend(record);
+    }
+    line.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> RequestRecord {
+        RequestRecord {
+            method: "POST".into(),
+            path: "/v1/completions".into(),
+            status: 200,
+            prompt_tokens: 5,
+            completion_tokens: 7,
+            first_token_seconds: Some(0.0123),
+            tokens_per_second: Some(41.27),
+            seconds: 0.5,
+            ..RequestRecord::default()
+        }
+    }
+
+    #[test]
+    fn a_line_has_what_matters() {
+        let want =
+            "01:01:01Z POST /v1/completions 200 0.500 s, 5 + 7 tokens, first after 0.012 s, 41.3 tokens/s";
+        assert_eq!(text(&record(), 3661.5), want);
+        let gone = RequestRecord { status: 0, left: true, ..RequestRecord::default() };
+        assert!(text(&gone, 0.0).ends_with(" – 0.000 s, client left"));
+    }
+
+    #[test]
+    fn json_has_the_same_under_its_names() {
+        let line: Value = serde_json::from_str(&json(&record(), 1.5)).unwrap();
+        assert_eq!(
+            (&line["time"], &line["status"], &line["completion_tokens"]),
+            (&json!(1.5), &json!(200), &json!(7))
+        );
+        assert!(line.get("model").is_none());
+    }
+}

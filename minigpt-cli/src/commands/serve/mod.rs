@@ -1,0 +1,226 @@
+//! `minigpt serve`: models over HTTP, for everything that speaks OpenAI's interface or llama.cpp's.
+
+mod browser;
+mod log;
+mod named;
+mod page;
+
+use crate::models::{ContextArgs, LoadArgs};
+use crate::output;
+use anyhow::{Context, Result};
+use clap::Args;
+use log::{Log, LogFormat};
+use minigpt::ModelFolder;
+use minigpt_charts::{bytes, count};
+use minigpt_generate::EngineConfig;
+use minigpt_model::plan::Plan;
+use minigpt_serve::{ModelParts, Running, ServeConfig, ServedModel, Server};
+use named::Named;
+pub use page::show_run;
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Texts at once where nobody says it, as long as their keys and values take no more than this.
+const SLOTS: usize = 16;
+const SLOT_BYTES: u64 = 1 << 30;
+
+/// Serve models over HTTP, as OpenAI's and llama.cpp's clients know it.
+#[derive(Args)]
+pub struct ServeArgs {
+    /// A model: a model folder, a run, a GGUF file, nanoGPT's ckpt.pt or hf:owner/name; NAME=MODEL gives it the name that
+    /// clients use. May be given several times; the first is used where a client names none. The last demo's when absent.
+    #[arg(short, long = "model", value_name = "[NAME=]MODEL")]
+    models: Vec<String>,
+    /// Another name of the first model; may be given several times.
+    #[arg(short, long, value_name = "NAME")]
+    alias: Vec<String>,
+    /// Where to listen: an address or a name of this machine.
+    #[arg(long, default_value = "127.0.0.1")]
+    host: String,
+    /// The port; 0 takes a free one.
+    #[arg(long, default_value_t = 8080)]
+    port: u16,
+    /// A key that clients must send; may be given several times. MINIGPT_API_KEY says the same, unseen by other users.
+    #[arg(long = "api-key", value_name = "KEY")]
+    api_keys: Vec<String>,
+    /// An origin whose pages may use the server, such as https://chat.example.org; * for all.
+    #[arg(long = "cors-origin", value_name = "ORIGIN")]
+    cors_origins: Vec<String>,
+    /// Texts that are written at once [default: 16, or as many as keep their keys and values below 1 GiB]
+    #[arg(long, visible_alias = "np", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    parallel: Option<u16>,
+    /// Requests that may wait for one of these; more are refused.
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    max_queue: usize,
+    /// How long a step should take, in milliseconds: a long prompt makes others wait no longer than about this.
+    #[arg(long, value_name = "MS", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..))]
+    step_ms: u16,
+    #[command(flatten)]
+    load: LoadArgs,
+    #[command(flatten)]
+    window: ContextArgs,
+    /// Seconds in which a client must take the next bytes of its answer.
+    #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..))]
+    timeout: u32,
+    /// Seconds that running requests get when the server is told to stop.
+    #[arg(long, value_name = "S", default_value_t = 10)]
+    shutdown_timeout: u32,
+    /// How requests are written down on standard error, one a line.
+    #[arg(long, value_enum, default_value = "text")]
+    log_format: LogFormat,
+    /// A folder with training runs, for the page.
+    #[arg(long, value_name = "FOLDER")]
+    runs: Option<PathBuf>,
+    /// Serve the interfaces alone, and no page.
+    #[arg(long)]
+    no_page: bool,
+    /// Open the server in a browser.
+    #[arg(long)]
+    open: bool,
+    /// Say where the server is as JSON on standard output, once it answers.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &ServeArgs) -> Result<()> {
+    let named = match args.models.is_empty() {
+        true => vec![named::last_demo()?],
+        false => args.models.iter().map(|model| Named::parse(model)).collect(),
+    };
+    allow_many_files();
+    let log = Log::start(args.log_format);
+    let config = args.config(&log)?;
+    let (open_to_all, asks_key) = (!is_loopback(&config.host), !config.api_keys.is_empty());
+    let server = page::add(Server::bind(config)?, args.runs.as_deref(), !args.no_page).start()?;
+    if open_to_all && !asks_key {
+        output::note(
+            "anybody who can reach this machine can use the server: --api-key KEY makes it ask, --host 127.0.0.1 keeps it to \
+             this machine",
+        );
+    }
+    let mut models = Vec::new();
+    for (i, model) in named.into_iter().enumerate() {
+        let aliases = if i == 0 { args.alias.clone() } else { Vec::new() };
+        models.push(args.start(model, aliases)?);
+    }
+    let signals = server.watch_signals()?;
+    announce(&server, models, args)?;
+    server.wait_for_signal(signals);
+    output::note("stopping; running requests are finished");
+    server.stop();
+    log.finish();
+    Ok(())
+}
+
+/// Says where the server is and what it holds, once it answers.
+fn announce(server: &Running, models: Vec<ServedModel>, args: &ServeArgs) -> Result<()> {
+    let address = format!("http://{}", server.address());
+    let mut said = Vec::new();
+    for model in &models {
+        let cache = model.engine.status().memory_bytes as u64;
+        output::note(&format!(
+            "{}: {} parameters in {} ({}), {} texts of {} tokens at once ({}); {}",
+            model.name,
+            count(model.parameters),
+            model.dtype,
+            bytes(model.bytes),
+            model.slots,
+            count(model.context as u64),
+            bytes(cache),
+            model.format.describe(),
+        ));
+        said.push(json!({
+            "name": model.name, "parallel": model.slots, "context": model.context, "weights_bytes": model.bytes,
+            "cache_bytes": cache,
+        }));
+    }
+    server.serve(models)?;
+    output::note(&format!(
+        "listening on {address}; clients of OpenAI's interface take {address}/v1; Ctrl-C stops"
+    ));
+    if args.json {
+        output::json(&json!({ "address": address, "models": said }))?;
+    }
+    if args.open {
+        browser::open(&address);
+    }
+    Ok(())
+}
+
+impl ServeArgs {
+    fn config(&self, log: &Log) -> Result<ServeConfig> {
+        let mut api_keys = self.api_keys.clone();
+        if let Some(key) = std::env::var_os("MINIGPT_API_KEY") {
+            api_keys.push(key.into_string().ok().context("MINIGPT_API_KEY is not text")?);
+        }
+        Ok(ServeConfig {
+            host: self.host.clone(),
+            port: self.port,
+            api_keys,
+            cors_origins: self.cors_origins.clone(),
+            write_timeout: Duration::from_secs(self.timeout.into()),
+            shutdown_timeout: Duration::from_secs(self.shutdown_timeout.into()),
+            runs: self.runs.clone(),
+            page: !self.no_page,
+            on_request: Some(log.writer()),
+            ..ServeConfig::default()
+        })
+    }
+
+    /// Opens a model and starts its engine.
+    fn start(&self, named: Named, aliases: Vec<String>) -> Result<ServedModel> {
+        let model = self.window.apply(self.load.open(&named.path)?)?;
+        let parts = self.parts(named.name, aliases, model);
+        let slots = self.slots(&parts);
+        let config = EngineConfig {
+            slots,
+            max_queue: self.max_queue,
+            step: Duration::from_millis(self.step_ms.into()),
+            ..EngineConfig::default()
+        };
+        let name = parts.name.clone();
+        ServedModel::start(parts, &config).with_context(|| name)
+    }
+
+    fn parts(&self, name: Option<String>, aliases: Vec<String>, model: ModelFolder) -> ModelParts {
+        let format = model.format().cloned().unwrap_or(minigpt::Format::Plain);
+        let stop_ids = model.stop_ids();
+        let parameters = minigpt_model::parameters::Count::of(model.gpt.config()).total;
+        let dtype = self.load.dtype();
+        ModelParts {
+            name: name.unwrap_or_else(|| named::name_of(&model.path)),
+            aliases,
+            path: model.path,
+            gpt: model.gpt,
+            tokenizer: model.tokenizer,
+            format,
+            stop_ids,
+            dtype: dtype.name().to_owned(),
+            bytes: (parameters as f64 * dtype.bytes_an_element()) as u64,
+        }
+    }
+
+    /// Texts at once: as asked for, or as many as keep below the limit.
+    fn slots(&self, model: &ModelParts) -> usize {
+        let config = model.gpt.config();
+        let each = Plan::new(config, 1, config.block_size).cache_bytes.max(1);
+        let fit = usize::try_from(SLOT_BYTES / each).unwrap_or(SLOTS).clamp(1, SLOTS);
+        self.parallel.map_or(fit, usize::from)
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Lets the process have as many connections as the system allows it at most.
+fn allow_many_files() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+}

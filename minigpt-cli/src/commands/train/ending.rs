@@ -1,0 +1,122 @@
+//! The end of a run: how it went, what that means, and what to type next.
+
+use super::watch::Watch;
+use crate::language::{t, tr};
+use crate::{output, screen};
+use minigpt::RunConfig;
+use minigpt_charts::{Table, count};
+use minigpt_data::CorpusKind;
+use minigpt_model::Gpt;
+use minigpt_tokenizer::Tokenizer;
+use minigpt_train::{Ended, Observer, Report};
+use std::path::Path;
+
+/// A run that ended.
+pub struct Ending<'a> {
+    pub report: Report,
+    pub config: &'a RunConfig,
+    pub kind: CorpusKind,
+    pub tokenizer: Option<&'a Tokenizer>,
+}
+
+impl Ending<'_> {
+    /// Shows what the model writes now.
+    pub fn sample(&self, watch: &mut Watch, gpt: &Gpt) {
+        if let Some(text) = watch.sample(gpt, self.report.step) {
+            output::quote(&t!("\nit writes:\n\n{}\n", text.trim_end()));
+        }
+    }
+
+    /// How a run went and what to type next.
+    pub fn describe(&self) -> String {
+        let Report { ended, step, last, best, tokens, seconds, model } = &self.report;
+        let mut table = Table::default();
+        let why = match ended {
+            Ended::Finished => tr("all steps made"),
+            Ended::Patience => tr("no better for too long (patience)"),
+            Ended::TimeLimit => tr("time limit"),
+            Ended::Stopped => tr("stopped; go on with --resume"),
+        };
+        table.row([tr("ended"), &t!("step {}: {why}", count(*step))]);
+        if let Some(last) = last {
+            table.row([tr("loss"), &format!("{:.4}", last.loss)]);
+        }
+        if let Some(best) = best {
+            table.row([tr("best validation"), &t!("{:.4} at step {}", best.val_loss, count(best.step))]);
+        }
+        let loss = best.map(|best| best.val_loss).or(last.as_ref().map(|last| last.loss));
+        if let Some(loss) = loss {
+            table.row([tr("in words"), &in_words(loss, self.config.model.vocab_size)]);
+        }
+        table.row([tr("tokens"), &count(*tokens)]);
+        table.row([tr("time"), &format!("{seconds:.1} s")]);
+        table.row([tr("model"), &model.display().to_string()]);
+        for (i, command) in self.next(model).iter().enumerate() {
+            table.row([if i == 0 { tr("try it") } else { "" }, command]);
+        }
+        format!("\n{}", table.draw_within(screen::table_columns()))
+    }
+
+    /// What to type next; a model without a tokenizer is given ids.
+    fn next(&self, model: &Path) -> Vec<String> {
+        let run = model.parent().unwrap_or(model);
+        let (model, run) = (quoted(model), quoted(run));
+        let Some(tokenizer) = self.tokenizer else {
+            return vec![format!("minigpt generate --model {model} --ids …")];
+        };
+        let prompt = self.config.sample.prompt.trim();
+        let fits = tokenizer.encode_with_special(prompt).is_ok_and(|ids| !ids.is_empty());
+        let prompt = if fits { quoted(Path::new(prompt)) } else { "…".to_owned() };
+        let first = match self.kind {
+            CorpusKind::Qa => format!("minigpt chat --model {model}"),
+            CorpusKind::Text => format!("minigpt generate --model {model} --prompt {prompt}"),
+        };
+        vec![
+            first,
+            format!("minigpt inspect --model {model} --prompt {prompt}"),
+            format!("minigpt plot {run}"),
+        ]
+    }
+}
+
+/// What a loss means: how unsure the model is, beside somebody who knows nothing.
+fn in_words(loss: f64, vocab_size: usize) -> String {
+    let choices = loss.exp();
+    let choices = if choices < 100.0 { format!("{choices:.1}") } else { count(choices.round() as u64) };
+    let (all, guessing) = (count(vocab_size as u64), (vocab_size.max(1) as f64).ln());
+    t!(
+        "as unsure as a choice among {choices} tokens; guessing among all {all} would be a loss of {guessing:.2}"
+    )
+}
+
+/// A word of a command line, in quotes where a shell would not take it as one.
+fn quoted(word: &Path) -> String {
+    let word = word.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_told_as_a_choice() {
+        assert_eq!(
+            in_words(1.5, 65),
+            "as unsure as a choice among 4.5 tokens; guessing among all 65 would be a loss of 4.17"
+        );
+    }
+
+    #[test]
+    fn what_a_shell_would_tear_apart_is_quoted() {
+        let quoted = |word: &str| quoted(Path::new(word));
+        assert_eq!(quoted("runs/西游记/best"), "runs/西游记/best");
+        assert_eq!(quoted("it's $5"), "'it'\\''s $5'");
+        assert_eq!(quoted(""), "''");
+    }
+}

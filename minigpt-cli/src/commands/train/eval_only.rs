@@ -1,0 +1,30 @@
+//! `minigpt train --eval-only`: the validation loss and nothing else.
+
+use super::TrainArgs;
+use crate::language::tr;
+use crate::{config_file, models, output, screen};
+use anyhow::{Context, Result};
+use minigpt::{Run, RunConfig, RunEvaluation};
+use minigpt_charts::{Table, count};
+use minigpt_model::Device;
+use std::path::Path;
+
+/// Measures the run that is in the folder, or else the model that one would begin with.
+pub(super) fn run(args: &TrainArgs, out: &Path, device: &Device) -> Result<()> {
+    let evaluation = if args.resume || (args.from.is_none() && Run::is_at(out)) {
+        Run::evaluate(out, &args.changes, device)?
+    } else {
+        let config: RunConfig =
+            config_file::read(args.config.as_deref().context("--config is missing")?, &args.changes)?;
+        let from = args.from.as_deref().map(models::find).transpose()?;
+        Run::evaluate_start(config, &args.changes, from.as_deref(), device)?
+    };
+    let RunEvaluation { model, loss, tokens } = evaluation;
+    let name = model.map_or(tr("untrained").to_owned(), |model| model.display().to_string());
+    let mut table = Table::default();
+    table.row([tr("model"), &name]);
+    table.row([tr("validation loss"), &format!("{loss:.4}")]);
+    table.row([tr("perplexity"), &format!("{:.2}", loss.exp())]);
+    table.row([tr("tokens"), &count(tokens)]);
+    output::text(&table.draw_within(screen::table_columns()))
+}

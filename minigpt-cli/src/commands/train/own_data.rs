@@ -1,0 +1,123 @@
+//! `minigpt train novel.txt`: data of one's own, and what is chosen for it.
+
+use super::TrainArgs;
+use crate::config_file::{self, Opened};
+use crate::language::tr;
+use crate::output;
+use anyhow::{Context, Result, bail};
+use minigpt::{MINUTES, Suggestion};
+use minigpt_charts::{count, duration};
+use minigpt_model::parameters::Count;
+use std::path::{Path, PathBuf};
+
+/// Where standard input is kept, so that the run can go on.
+const KEPT: &str = "input.txt";
+
+/// The folder of a new run. One that is named after data is a new one each time.
+pub fn folder(args: &TrainArgs) -> Result<PathBuf> {
+    if let Some(out) = &args.out {
+        return Ok(out.clone());
+    }
+    let named =
+        args.config.as_ref().or(args.data.as_ref()).context("which run? name its folder with --out")?;
+    let folder = Path::new("runs").join(name(named)?);
+    if args.config.is_some() {
+        return Ok(folder);
+    }
+    let numbered = (2..10_000).map(|i| folder.with_file_name(format!("{}-{i}", file_name(&folder))));
+    match std::iter::once(folder.clone()).chain(numbered).find(|folder| !folder.exists()) {
+        Some(folder) => Ok(folder),
+        None => bail!("{}: every name beside it is taken", folder.display()),
+    }
+}
+
+/// What a run on a file or folder is called.
+pub fn name(path: &Path) -> Result<String> {
+    if path == Path::new("-") {
+        return Ok("stdin".to_owned());
+    }
+    let whole = if path.is_dir() { path.canonicalize().unwrap_or(path.to_owned()) } else { path.to_owned() };
+    let name = if path.is_dir() { whole.file_name() } else { whole.file_stem() };
+    match name {
+        // `train.bin` and `train.jsonl` are parts of what their folder is called.
+        Some(stem) if stem == "train" && !path.is_dir() => {
+            name_of_parent(path).map_or_else(|| Ok("train".to_owned()), Ok)
+        }
+        Some(name) => Ok(name.to_string_lossy().into_owned()),
+        None => bail!("{}: name the run's folder with --out", path.display()),
+    }
+}
+
+fn name_of_parent(path: &Path) -> Option<String> {
+    Some(path.canonicalize().ok()?.parent()?.file_name()?.to_string_lossy().into_owned())
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The configuration of a new run: what was said, and what suits the data where nothing was. Also the changes that were
+/// asked for.
+pub fn suggest(args: &TrainArgs, out: &Path) -> Result<(Suggestion, Vec<String>)> {
+    let mut changes = args.changes.clone();
+    if let Some(data) = &args.data {
+        let path = match data == Path::new("-") {
+            true => keep(out)?,
+            false => data.to_str().context("the data's name is not valid Unicode")?.to_owned(),
+        };
+        // First, so that somebody who says data.path as well is obeyed.
+        changes.insert(0, format!("data.path={}", serde_json::to_string(&path)?));
+    }
+    let (text, changes) = match &args.config {
+        Some(config) => {
+            let Opened { text, changes, .. } = config_file::open(config, &changes)?;
+            (text, changes)
+        }
+        None => (String::new(), changes),
+    };
+    let minutes = args.minutes;
+    if let Some(minutes) = minutes.filter(|&minutes| !(minutes > 0.0 && minutes.is_finite())) {
+        bail!("--minutes {minutes}: there must be more than 0");
+    }
+    Ok((Suggestion::new(&text, &changes, minutes, args.from.as_deref())?, changes))
+}
+
+/// Keeps standard input in the run's folder.
+fn keep(out: &Path) -> Result<String> {
+    std::fs::create_dir_all(out).with_context(|| format!("could not create {}", out.display()))?;
+    let kept = out.join(KEPT);
+    minigpt_files::replace_file(&kept, |file| -> Result<()> {
+        std::io::copy(&mut std::io::stdin().lock(), file).context("could not read standard input")?;
+        Ok(())
+    })?;
+    Ok(kept.to_str().context("the run's folder has a name that is not valid Unicode")?.to_owned())
+}
+
+/// Says what was chosen.
+pub fn announce(suggestion: &Suggestion, quiet: bool) {
+    if quiet || !(suggestion.model || suggestion.seconds.is_some()) {
+        return;
+    }
+    let config = &suggestion.config;
+    if suggestion.model {
+        let model = &config.model;
+        let tokens = match config.data.tokenizer.as_deref() {
+            None => tr("tokens as they are"),
+            Some("char") => tr("one token a character"),
+            Some(_) => tr("tokens are pieces of words"),
+        };
+        output::note(&format!(
+            "chosen for it: {} layers, {} heads, width {}, context {}, about {} parameters; {tokens}",
+            model.n_layer,
+            model.n_head,
+            model.n_embd,
+            model.block_size,
+            count(Count::of(model).total),
+        ));
+    }
+    if let Some(seconds) = suggestion.seconds {
+        let steps = count(config.train.max_iters);
+        let other = if seconds == 60.0 * MINUTES { tr("; --minutes N for another time") } else { "" };
+        output::note(&format!("{steps} steps, about {} on this machine{other}", duration(seconds)));
+    }
+}

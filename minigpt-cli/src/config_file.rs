@@ -1,0 +1,123 @@
+//! A configuration by name: a file, or one of those that are built in.
+
+use crate::{arguments, output};
+use anyhow::{Context, Result, bail};
+use minigpt::settings::misspelling;
+use minigpt::{READY_CONFIGS, ReadyConfig, RunConfig};
+use std::path::{Path, PathBuf};
+
+/// Reads the configuration of this name and applies changes such as `train.max_iters=100`. A file wins over what is built
+/// in; where it could be unclear, it is said which one is used.
+pub fn read(name: &Path, changes: &[String]) -> Result<RunConfig> {
+    Ok(open(name, changes)?.config)
+}
+
+/// A configuration with what it was read from.
+pub struct Opened {
+    pub config: RunConfig,
+    pub text: String,
+    /// The changes, and a seed where the file asks for a random one.
+    pub changes: Vec<String>,
+}
+
+/// The same with the text that it was read from.
+pub fn open(name: &Path, changes: &[String]) -> Result<Opened> {
+    let found = find(name)?;
+    if let Some(note) = &found.note {
+        output::note(note);
+    }
+    let mut changes = changes.to_vec();
+    let (config, text) = match found.source {
+        Source::File(path) => {
+            let named = |change: &String| change.trim_start().starts_with("train.seed");
+            if asks_for_a_seed(&path) && !changes.iter().any(named) {
+                let (seed, note) = arguments::draw_seed();
+                output::note(&note);
+                changes.push(format!("train.seed={seed}"));
+            }
+            (RunConfig::read(&path, &changes)?, minigpt_files::read_text(&path, 1 << 20)?)
+        }
+        Source::Ready(ready) => {
+            let config = RunConfig::parse(ready.text, &changes).with_context(|| {
+                format!("the built-in configuration {} could not be changed so", ready.name)
+            })?;
+            (config, ready.text.to_owned())
+        }
+    };
+    Ok(Opened { config, text, changes })
+}
+
+/// Whether a file says `seed = "random"`. What is wrong with the file is said by whoever reads it in earnest.
+fn asks_for_a_seed(path: &Path) -> bool {
+    let text = minigpt_files::read_text(path, 1 << 20).unwrap_or_default();
+    let table: toml::Table = text.parse().unwrap_or_default();
+    table.get("train").and_then(|train| train.get("seed")).is_some_and(|seed| seed.as_str() == Some("random"))
+}
+
+enum Source {
+    File(PathBuf),
+    Ready(&'static ReadyConfig),
+}
+
+struct Found {
+    source: Source,
+    note: Option<String>,
+}
+
+fn find(name: &Path) -> Result<Found> {
+    let ready = name.to_str().and_then(ReadyConfig::find);
+    let Some(ready) = ready else {
+        if name.exists() {
+            return Ok(Found { source: Source::File(name.to_owned()), note: None });
+        }
+        bail!("{}", unknown(name));
+    };
+    let shown = ready.name;
+    let with_ending = PathBuf::from(format!("{shown}.toml"));
+    if let Some(file) = [name.to_owned(), with_ending].into_iter().find(|file| file.is_file()) {
+        let note = format!(
+            "{} is used, not the built-in configuration {shown}",
+            Path::new(".").join(&file).display()
+        );
+        return Ok(Found { source: Source::File(file), note: Some(note) });
+    }
+    let beside = Path::new("configs").join(format!("{shown}.toml"));
+    let differs = std::fs::read_to_string(&beside).is_ok_and(|text| text != ready.text);
+    let note =
+        differs.then(|| format!("the built-in configuration {shown} is used, not {}", beside.display()));
+    Ok(Found { source: Source::Ready(ready), note })
+}
+
+/// What to say of a name that is neither.
+pub fn unknown(name: &Path) -> String {
+    let stem = name.file_stem().unwrap_or_default().to_string_lossy();
+    let near = READY_CONFIGS.iter().filter_map(|ready| Some((misspelling(&stem, ready.name)?, ready.name)));
+    let (shown, near) = (name.display(), near.min().map(|(_, near)| near));
+    match near {
+        Some(near) if near == stem => {
+            format!("there is no file {shown}; the configuration {near} is built in: name it so")
+        }
+        Some(near) => {
+            format!("there is no configuration {shown}; did you mean {near}? `minigpt config list` shows all")
+        }
+        None => format!(
+            "there is no configuration {shown}, as a file or built in; `minigpt config list` shows those that are built in"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_near_is_guessed() {
+        let said = |name: &str| unknown(Path::new(name));
+        assert!(said("shakespear-cpu").contains("did you mean shakespeare-cpu?"));
+        assert!(said("configs/qa.toml").contains("qa is built in"));
+        assert!(
+            !said("novel.toml").contains("did you mean")
+                && said("novel.toml").contains("minigpt config list")
+        );
+    }
+}

@@ -1,0 +1,128 @@
+//! English or Chinese. English stands in the code and is the key, as with gettext; Chinese stands in the catalogue,
+//! `messages/*.zh.po`.
+//!
+//! What is printed as it is (notes, errors, clap's messages) is translated where it is printed, by [`translated`]: the
+//! catalogue's templates are held against it, so that libraries need not know of languages. What is laid out first
+//! (cells of tables, lines of a page) is translated where it is made, with [`tr`] and `t!`.
+
+mod catalogue;
+mod chart;
+#[cfg(test)]
+mod completeness;
+mod help;
+mod template;
+mod translate;
+
+pub use chart::picture;
+pub use help::{in_language, page};
+pub use translate::{error, translated};
+
+use catalogue::CATALOGUE;
+use clap::ValueEnum;
+use minigpt_charts::count;
+use std::ffi::{OsStr, OsString};
+use std::sync::atomic::{AtomicBool, Ordering};
+use template::{Template, normal};
+
+/// A language that messages can be in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Language {
+    // Without texts of their own: they would make every page of help a long one.
+    En,
+    Zh,
+}
+
+static CHINESE: AtomicBool = AtomicBool::new(false);
+
+/// Chooses the language: what `--lang` says, or else the locale.
+pub fn choose(typed: &[OsString]) {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(set);
+    CHINESE.store(of(typed, locale) == Language::Zh, Ordering::Relaxed);
+}
+
+/// The language of this run.
+pub fn current() -> Language {
+    if CHINESE.load(Ordering::Relaxed) { Language::Zh } else { Language::En }
+}
+
+fn of(typed: &[OsString], locale: Option<OsString>) -> Language {
+    asked(typed).unwrap_or_else(|| match locale.and_then(|value| value.into_string().ok()) {
+        Some(value) if value.to_lowercase().starts_with("zh") => Language::Zh,
+        _ => Language::En,
+    })
+}
+
+/// What `--lang` asks for, which is looked for before anything is parsed: the parser speaks too.
+fn asked(typed: &[OsString]) -> Option<Language> {
+    let options = typed.iter().take_while(|word| *word != "--");
+    let mut last = None;
+    for (at, word) in options.enumerate() {
+        let value = match word.to_str() {
+            Some("--lang") => typed.get(at + 1).map(OsString::as_os_str),
+            Some(word) => word.strip_prefix("--lang=").map(OsStr::new),
+            None => None,
+        };
+        let value = value.and_then(OsStr::to_str).and_then(|value| Language::from_str(value, true).ok());
+        last = value.or(last);
+    }
+    last
+}
+
+/// A text without holes in the chosen language.
+pub fn tr(english: &'static str) -> &'static str {
+    match current() {
+        Language::En => english,
+        Language::Zh => CATALOGUE.plain(english).unwrap_or(english),
+    }
+}
+
+/// What `t!` has formatted in English, in the chosen language.
+pub fn said(text: &str, english: String) -> String {
+    if current() == Language::En {
+        return english;
+    }
+    let key = normal(text);
+    let chinese = CATALOGUE.exact(&key).map(Template::parse);
+    let values = || Template::parse(&key).values(&english);
+    chinese.and_then(|chinese| Some(chinese.fill(&values()?))).unwrap_or(english)
+}
+
+/// `3 bad lines`, or how one counts them in Chinese.
+pub fn counted(number: u64, thing: &str) -> String {
+    if current() == Language::Zh
+        && let Some(chinese) = CATALOGUE.exact(&format!("{{n}} {thing}"))
+    {
+        return Template::parse(chinese).fill(&[("n".to_owned(), count(number))]);
+    }
+    minigpt_charts::counted(number, thing)
+}
+
+/// `format!` in the chosen language; the text is a key of the catalogue.
+macro_rules! t {
+    ($text:literal $($arguments:tt)*) => {
+        $crate::language::said($text, format!($text $($arguments)*))
+    };
+}
+pub(crate) use t;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(Into::into).collect()
+    }
+
+    #[test]
+    fn the_command_line_decides_then_the_locale() {
+        let chosen = |line: &str, locale: Option<&str>| of(&words(line), locale.map(Into::into));
+        assert_eq!(chosen("minigpt train --lang zh", Some("en_US.UTF-8")), Language::Zh);
+        assert_eq!(chosen("minigpt --lang=en train", Some("zh_CN.UTF-8")), Language::En);
+        assert_eq!(chosen("minigpt train", Some("zh_CN.UTF-8")), Language::Zh);
+        assert_eq!(chosen("minigpt train", Some("zh_TW")), Language::Zh);
+        assert_eq!(chosen("minigpt train", Some("C")), Language::En);
+        assert_eq!(chosen("minigpt train --lang fr", None), Language::En);
+        assert_eq!(chosen("minigpt tokenizer encode -- --lang zh", None), Language::En);
+    }
+}

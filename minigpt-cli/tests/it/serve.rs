@@ -1,0 +1,324 @@
+//! `minigpt serve` and `minigpt chat --server` as a person starts them.
+#![cfg(unix)]
+
+use crate::support::*;
+use minigpt_model::Config;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStderr};
+use std::time::{Duration, Instant};
+
+const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz ?.";
+
+/// A server that answers.
+struct Served {
+    child: Child,
+    said: Value,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Served {
+    fn start(program: Program) -> Self {
+        let mut child = program.spawn();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        if line.is_empty() {
+            let mut all = String::new();
+            stderr.read_to_string(&mut all).unwrap();
+            panic!("it did not start: {all}");
+        }
+        Self { child, said: serde_json::from_str(&line).unwrap(), stderr }
+    }
+
+    fn new(args: &[&str]) -> Self {
+        Self::start(minigpt(&[&["serve", "--port", "0", "--json"], args].concat()))
+    }
+
+    fn address(&self) -> &str {
+        self.said["address"].as_str().unwrap()
+    }
+
+    fn open(&self, method: &str, path: &str, headers: &str, body: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address().trim_start_matches("http://")).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        let head = "host: localhost\r\nconnection: close\r\ncontent-type: application/json";
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\n{head}\r\n{headers}content-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        stream
+    }
+
+    /// Status and body.
+    fn ask(&self, method: &str, path: &str, headers: &str, body: &Value) -> (u16, Value) {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let mut answer = String::new();
+        self.open(method, path, headers, &body).read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head[9..12].parse().unwrap(), serde_json::from_str(body).unwrap())
+    }
+
+    fn text(&self, body: &Value) -> String {
+        let (status, answer) = self.ask("POST", "/v1/completions", "", body);
+        assert_eq!(status, 200, "{answer}");
+        answer["choices"][0]["text"].as_str().unwrap().to_owned()
+    }
+
+    fn resident(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
+        status.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Asks it to stop; what it said on standard error.
+    fn stop(mut self) -> String {
+        self.signal(Signal::TERM);
+        let mut said = String::new();
+        self.stderr.read_to_string(&mut said).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{said}");
+        assert!(!said.contains("panicked"), "{said}");
+        said
+    }
+}
+
+fn place(block_size: usize) -> (Place, String) {
+    let place = Place::new();
+    let tokenizer = characters(&SPECIAL, LETTERS);
+    let shape = Config { block_size, ..small(tokenizer.vocab_size()) };
+    let model = place.model("model", shape, Some(&tokenizer));
+    (place, model)
+}
+
+fn greedy(max_tokens: usize) -> Value {
+    json!({ "prompt": "who is it?", "max_tokens": max_tokens, "temperature": 0, "ignore_eos": true })
+}
+
+#[test]
+fn a_server_says_where_it_is_and_what_it_takes_and_ends_when_asked() {
+    let (_place, model) = place(64);
+    let served = Served::new(&[
+        "--model",
+        &model,
+        "--parallel",
+        "3",
+        "--ctx-size",
+        "32",
+        "--alias",
+        "gpt-4",
+        "--log-format",
+        "json",
+    ]);
+    let [name, parallel, context] =
+        ["name", "parallel", "context"].map(|key| served.said["models"][0][key].clone());
+    assert_eq!((name, parallel, context), (json!("model"), json!(3), json!(32)));
+    // Two layers of 16 numbers, keys and values of 3 × 32 tokens in 4 bytes, and a little room at the end of each.
+    let bytes = served.said["models"][0]["cache_bytes"].as_u64().unwrap();
+    assert!((2 * 16 * 2 * 3 * 32 * 4..2 * 2 * 16 * 2 * 3 * 32 * 4).contains(&bytes), "{bytes}");
+    assert_eq!(served.ask("GET", "/health", "", &Value::Null), (200, json!({ "status": "ok" })));
+    let (status, answer) = served.ask(
+        "POST",
+        "/v1/chat/completions",
+        "",
+        &json!({ "model": "gpt-4", "messages": [{ "role": "user", "content": "who?" }] }),
+    );
+    assert_eq!((status, &answer["model"]), (200, &json!("model")));
+    let said = served.stop();
+    assert_contains(&said, &["listening on http://127.0.0.1:", "parameters in f32", "at once", "stopping"]);
+    let lines: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert_eq!(
+        lines.iter().map(|line| line["path"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["/health", "/v1/chat/completions"]
+    );
+    assert!(lines[1]["completion_tokens"].as_u64().unwrap() > 0 && lines[1]["time"].as_f64().unwrap() > 1e9);
+}
+
+#[test]
+fn several_models_have_their_names_and_a_key_is_asked_for() {
+    let (_place, model) = place(32);
+    let args = [
+        "serve",
+        "--port",
+        "0",
+        "--json",
+        "--model",
+        &format!("one={model}"),
+        "--model",
+        &format!("two={model}"),
+        "--dtype",
+        "q8_0",
+    ];
+    let served = Served::start(minigpt(&args).env("MINIGPT_API_KEY", "secret"));
+    assert_eq!(served.ask("GET", "/v1/models", "", &Value::Null).0, 401);
+    let (status, list) = served.ask("GET", "/v1/models", "authorization: Bearer secret\r\n", &Value::Null);
+    let ids: Vec<&str> =
+        list["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap()).collect();
+    assert_eq!((status, ids), (200, vec!["one", "two"]));
+    assert_eq!(list["data"][0]["meta"]["dtype"], "q8_0");
+    let wrong =
+        minigpt(&["chat", "--server", served.address(), "--api-key", "wrong"]).stdin("who?\n").run().code(1);
+    assert_contains(wrong.stderr(), &["401", "key"]);
+    let right = ["chat", "two", "--server", served.address(), "--api-key", "secret", "-n", "5"];
+    let right = minigpt(&right).stdin("who?\n").run().success();
+    assert!(
+        right.stdout().trim_end().chars().count() <= 5 && right.stderr().contains("two on http"),
+        "{right:?}"
+    );
+    served.stop();
+}
+
+#[test]
+fn a_chat_over_http_says_what_a_chat_at_home_says() {
+    let (_place, model) = place(64);
+    let served = Served::new(&["--model", &model]);
+    let typed = "who is it?\n\"\"\"\nand\nwhere?\n\"\"\"\n/reset\nwho is it?\n/nothing\n/quit\nnever asked\n";
+    let home = minigpt(&["chat", &model, "--temp", "0", "-n", "12", "--set", "guard=off"])
+        .stdin(typed)
+        .run()
+        .success();
+    let away = minigpt(&["chat", "--server", served.address(), "--temp", "0", "-n", "12"])
+        .stdin(typed)
+        .run()
+        .success();
+    assert_eq!(away.stdout(), home.stdout());
+    assert_contains(away.stderr(), &["forgotten", "there is no /nothing"]);
+    served.stop();
+    let nobody = minigpt(&["chat", "--server", "http://127.0.0.1:1"]).run().code(1);
+    assert_contains(nobody.stderr(), &["http://127.0.0.1:1/v1/models can't be reached"]);
+    assert_contains(&failure(&["chat"], 2), &["MODEL"]);
+    failure(&["chat", &model, "--api-key", "x"], 2);
+}
+
+#[test]
+fn without_a_model_the_last_demos_is_served_or_the_way_to_one_is_told() {
+    let (place, model) = place(32);
+    let none = minigpt(&["serve", "--port", "0"]).within(&place.path("")).run().code(1);
+    assert_contains(none.stderr(), &["minigpt demo", "--model"]);
+    fs::create_dir_all(place.path("runs/demo")).unwrap();
+    fs::rename(model, place.path("runs/demo/best")).unwrap();
+    let served = Served::start(minigpt(&["serve", "--port", "0", "--json"]).within(&place.path("")));
+    assert_eq!(served.said["models"][0]["name"], "demo");
+    served.stop();
+}
+
+#[test]
+fn what_can_not_be_served_is_said_and_a_server_for_all_is_said_aloud() {
+    let (_place, model) = place(32);
+    let served = Served::new(&["--model", &model]);
+    let port = served.address().rsplit(':').next().unwrap().to_owned();
+    assert_contains(
+        &refused(&["serve", "--model", &model, "--port", &port]),
+        &["could not listen on 127.0.0.1:"],
+    );
+    served.stop();
+    assert_contains(&refused(&["serve", "--port", "0", "--model", "no/such"]), &["no/such"]);
+    assert_contains(
+        &refused(&["serve", "--port", "0", "--model", &model, "--cors-origin", "x"]),
+        &["origin"],
+    );
+    assert_contains(
+        &refused(&["serve", "--port", "0", "--model", &model, "--model", &model]),
+        &["two models are named model"],
+    );
+    failure(&["serve", "--parallel", "0"], 2);
+    let open = Served::new(&["--model", &model, "--host", "0.0.0.0"]);
+    let (host, port) = open.address().trim_start_matches("http://").rsplit_once(':').unwrap();
+    assert_eq!(host, "0.0.0.0");
+    assert!(TcpStream::connect(format!("127.0.0.1:{port}")).is_ok());
+    assert_contains(&open.stop(), &["anybody who can reach this machine", "--api-key"]);
+}
+
+/// Whoever replaces the files of a model, or cuts them, does so for the next start.
+#[test]
+fn files_that_are_replaced_change_nothing() {
+    let (place, model) = place(64);
+    let served = Served::new(&["--model", &model]);
+    let file = place.path("model/model.safetensors");
+    let before = fs::read(&file).unwrap();
+    // In place: the very bytes that were opened.
+    let mut writing = fs::File::options().write(true).open(&file).unwrap();
+    writing.write_all(&vec![0x55; before.len()]).unwrap();
+    writing.sync_all().unwrap();
+    let want = served.text(&greedy(20));
+    writing.set_len(10).unwrap();
+    drop(writing);
+    assert_eq!(served.text(&greedy(20)), want);
+    fs::remove_dir_all(place.path("model")).unwrap();
+    assert_eq!(served.text(&greedy(20)), want);
+    served.stop();
+    // What it said is what the model says.
+    let tokenizer = characters(&SPECIAL, LETTERS);
+    let again =
+        place.model("model", Config { block_size: 64, ..small(tokenizer.vocab_size()) }, Some(&tokenizer));
+    assert_eq!(fs::read(&file).unwrap(), before);
+    let served = Served::new(&["--model", &again]);
+    assert_eq!(served.text(&greedy(20)), want);
+    served.stop();
+}
+
+#[test]
+fn a_request_to_terminate_under_load_ends_it_in_order() {
+    let (_place, model) = place(4096);
+    let served = Served::new(&["--model", &model, "--parallel", "4", "--shutdown-timeout", "1"]);
+    let mut body = greedy(4000);
+    body["stream"] = json!(true);
+    let streams: Vec<_> =
+        (0..32).map(|_| served.open("POST", "/v1/completions", "", &body.to_string())).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let begun = Instant::now();
+    let said = served.stop();
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(said.contains("stopping"));
+    for mut stream in streams {
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        let ended = answer.contains("data: [DONE]") || answer.contains("\"unavailable_error\"");
+        assert!(
+            ended || answer.is_empty(),
+            "neither an end nor an error: …{:?}",
+            answer.chars().rev().take(200).collect::<String>()
+        );
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_stays_flat_over_requests_and_clients_that_vanish() {
+    let (_place, model) = place(256);
+    let served = Served::new(&["--model", &model, "--parallel", "4"]);
+    let round = |count: usize| {
+        std::thread::scope(|scope| {
+            for client in 0..8 {
+                let served = &served;
+                scope.spawn(move || {
+                    for i in 0..count / 8 {
+                        let mut body = greedy(4);
+                        body["stream"] = json!(i % 2 == 0);
+                        body["logprobs"] = json!(i % 3);
+                        let mut stream = served.open("POST", "/v1/completions", "", &body.to_string());
+                        if (i + client) % 5 == 0 {
+                            // Gone before, or in the middle of, its answer.
+                            continue;
+                        }
+                        let mut answer = String::new();
+                        stream.read_to_string(&mut answer).unwrap();
+                        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+                    }
+                });
+            }
+        });
+        served.resident()
+    };
+    let before = round(600);
+    let after = round(2400);
+    assert!(after < before + (16 << 20), "{} bytes more after 2,400 requests", after - before);
+    served.stop();
+}

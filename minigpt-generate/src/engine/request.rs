@@ -1,0 +1,180 @@
+//! What is asked of the engine, and when it says no.
+
+use crate::config::{ContextRule, GenerationConfig};
+use crate::error::{Error, Result};
+use crate::prompt;
+use minigpt_model::Config;
+use std::time::Duration;
+
+/// What the engine is given at its start. All memory that it will ever hold follows from this.
+#[derive(Debug, Clone)]
+pub struct EngineConfig {
+    /// How many texts are written at once; each has room for keys and values of its own.
+    pub slots: usize,
+    /// How many tokens of a text the model has in view; no more than its `block_size`.
+    pub context: usize,
+    /// How many requests may wait for a slot.
+    pub max_queue: usize,
+    /// How long a step should take: as many tokens of prompts are read in one as fit this time.
+    pub step: Duration,
+    /// How many tokens of prompts are read in a step, instead of as many as fit the time.
+    pub fixed_chunk: Option<usize>,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        let step = Duration::from_millis(60);
+        Self { slots: 4, context: usize::MAX, max_queue: 256, step, fixed_chunk: None }
+    }
+}
+
+/// One text to write, with its own settings.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// What the text begins with.
+    pub prompt: Vec<u32>,
+    /// How to go on. `max_new_tokens` may be 0: the prompt is read, and nothing is written. `num_return_sequences` counts
+    /// for beams only; other texts are requests of their own.
+    pub config: GenerationConfig,
+    /// Which random stream of the seed: the number of the text among those asked for.
+    pub stream: u64,
+    /// What is added to the logits of tokens.
+    pub logit_bias: Vec<(u32, f32)>,
+    /// Whether stop tokens do not end the text.
+    pub ignore_eos: bool,
+    /// How many of the model's likeliest tokens come with each token.
+    pub top_logprobs: Option<usize>,
+    /// Whether the log-probabilities of the prompt's own tokens are wanted, with as many alternatives.
+    pub prompt_logprobs: bool,
+    /// Whether what a slot has read before may be used, where the prompt begins with it.
+    pub keep_prefix: bool,
+    /// How many alternatives explain each token, if its choice is to be explained.
+    pub explain: Option<usize>,
+}
+
+impl Request {
+    /// A text that begins with a prompt, and nothing else asked for.
+    pub fn new(prompt: Vec<u32>, config: GenerationConfig) -> Self {
+        Self {
+            prompt,
+            config,
+            stream: 0,
+            logit_bias: Vec::new(),
+            ignore_eos: false,
+            top_logprobs: None,
+            prompt_logprobs: false,
+            keep_prefix: true,
+            explain: None,
+        }
+    }
+}
+
+/// A request that the engine has taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestId(pub u64);
+
+/// Why a request was not taken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// Too many wait already.
+    #[error("{limit} requests are waiting already, which is the limit: try again later")]
+    QueueFull {
+        /// How many may wait.
+        limit: usize,
+    },
+    /// The prompt does not fit, and the settings say that nothing may be cut.
+    #[error("the prompt has {prompt} tokens, more than the context of {context}")]
+    TooLong {
+        /// How many tokens the prompt has.
+        prompt: usize,
+        /// How many fit.
+        context: usize,
+    },
+    /// It makes no sense.
+    #[error(transparent)]
+    Invalid(#[from] Error),
+    /// The engine is being stopped.
+    #[error("the engine is being stopped and takes no more requests")]
+    Stopping,
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Invalid(error) => error,
+            refused => Self::Refused { message: refused.to_string() },
+        }
+    }
+}
+
+/// What the engine knows about itself when it looks at a request.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    pub model: Config,
+    pub slots: usize,
+    pub context: usize,
+    pub max_queue: usize,
+    pub has_tokenizer: bool,
+}
+
+impl Limits {
+    pub fn new(model: &Config, config: &EngineConfig, has_tokenizer: bool) -> Result<Self> {
+        if config.slots == 0 {
+            return Err(Error::config("slots", "must be at least 1, but is 0"));
+        }
+        if config.context == 0 {
+            return Err(Error::config("context", "must be at least 1, but is 0"));
+        }
+        let EngineConfig { slots, max_queue, .. } = *config;
+        let context = config.context.min(model.block_size);
+        Ok(Self { model: model.clone(), slots, context, max_queue, has_tokenizer })
+    }
+
+    /// Checks a request, and puts the first token of a text in the place of an empty prompt.
+    pub fn check(&self, mut request: Request) -> std::result::Result<Request, Refused> {
+        let Request { config, .. } = &mut request;
+        // Nothing to write is fine here, but nowhere else.
+        let most = config.max_new_tokens;
+        config.max_new_tokens = most.max(1);
+        let valid = config.validate_for(self.model.vocab_size);
+        config.max_new_tokens = most;
+        valid?;
+        let (slots, beams) = (self.slots, config.num_beams);
+        if beams > slots {
+            let message =
+                format!("must be at most {slots}, the texts that are written at once, but is {beams}");
+            return Err(Error::config("num_beams", message).into());
+        }
+        if !config.stop_strings.is_empty() && !self.has_tokenizer {
+            return Err(Error::config("stop_strings", "need a tokenizer, and this model has none").into());
+        }
+        self.check_bias(&request)?;
+        self.check_prompt(request)
+    }
+
+    fn check_bias(&self, request: &Request) -> Result<()> {
+        let vocab_size = self.model.vocab_size;
+        for &(id, bias) in &request.logit_bias {
+            if id as usize >= vocab_size {
+                let message = format!("names token {id}, outside of the vocabulary of {vocab_size} tokens");
+                return Err(Error::config("logit_bias", message));
+            }
+            if bias.is_nan() || bias == f32::INFINITY {
+                return Err(Error::config("logit_bias", format!("of token {id} is {bias}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_prompt(&self, mut request: Request) -> std::result::Result<Request, Refused> {
+        let (prompt, context) = (request.prompt.len(), self.context);
+        let whole = request.config.context == ContextRule::Stop || request.prompt_logprobs;
+        if prompt > context && whole {
+            return Err(Refused::TooLong { prompt, context });
+        }
+        let checked = prompt::check(std::slice::from_ref(&request.prompt), &request.config, &self.model)?;
+        request.prompt = checked.into_iter().next().unwrap_or_default();
+        Ok(request)
+    }
+}

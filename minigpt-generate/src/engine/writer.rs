@@ -1,0 +1,162 @@
+//! One text that is written token by token.
+
+use super::event::{EngineEvent, StoppedBy, TokenLogprobs, Usage, top_logprobs};
+use super::request::Request;
+use super::sequence::Sequence;
+use crate::completion::FinishReason;
+use crate::config::ContextRule;
+use crate::error::{Error, Result};
+use crate::explain::Explanation;
+use crate::probabilities::logprob;
+use crate::processors::process;
+use crate::sampling::{Sampler, argmax};
+use crate::text::TextState;
+use minigpt_tokenizer::Tokenizer;
+
+/// A text with all that decides over its next token.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub request: Request,
+    pub sequence: Sequence,
+    pub usage: Usage,
+    sampler: Sampler,
+    text: Option<TextState>,
+    prompt_logprobs: Vec<TokenLogprobs>,
+    pub prompt_read: bool,
+}
+
+impl Writer {
+    pub fn new(request: Request, sequence: Sequence, cached_tokens: usize, has_tokenizer: bool) -> Self {
+        let prompt_tokens = request.prompt.len();
+        let first = TokenLogprobs { id: request.prompt[0], logprob: None, top: Vec::new() };
+        Self {
+            sampler: Sampler::new(request.config.seed, request.stream),
+            text: has_tokenizer.then(|| TextState::new(&request.config.stop_strings)),
+            prompt_logprobs: if request.prompt_logprobs { vec![first] } else { Vec::new() },
+            usage: Usage { prompt_tokens, cached_tokens, completion_tokens: 0 },
+            prompt_read: false,
+            request,
+            sequence,
+        }
+    }
+
+    /// Whether what other texts have read of the same prompt is as good as reading it: not where logits behind each of its
+    /// tokens are wanted, nor where it was asked for otherwise.
+    pub fn shares_prefix(&self) -> bool {
+        self.request.keep_prefix && !self.request.prompt_logprobs && !self.prompt_read
+    }
+
+    /// Takes logits behind tokens of the prompt, for their log-probabilities.
+    pub fn take_prompt_logits(&mut self, logits: &[Vec<f32>]) -> Result<()> {
+        for logits in logits {
+            let at = self.prompt_logprobs.len();
+            let Some(&id) = self.request.prompt.get(at) else { break };
+            check(logits, at)?;
+            let k = self.request.top_logprobs.unwrap_or(0);
+            self.prompt_logprobs.push(TokenLogprobs::new(id, logits, k));
+        }
+        Ok(())
+    }
+
+    /// Chooses the next token from the logits behind the text. True if the text is done.
+    pub fn write(
+        &mut self,
+        logits: &[f32],
+        context_full: bool,
+        tokenizer: Option<&Tokenizer>,
+        events: &mut Vec<EngineEvent>,
+    ) -> Result<bool> {
+        if !self.prompt_read {
+            self.prompt_read = true;
+            let logprobs = std::mem::take(&mut self.prompt_logprobs);
+            events.push(EngineEvent::Prompt { logprobs, cached_tokens: self.usage.cached_tokens });
+        }
+        check(logits, self.sequence.ids.len())?;
+        if self.request.config.max_new_tokens == 0 {
+            events.push(self.done(FinishReason::Length, None));
+            return Ok(true);
+        }
+        let (id, explanation) = self.choose(logits)?;
+        let (text, end) = self.push(id, context_full, tokenizer);
+        let (logprob, top) = (logprob(logits, id), top_logprobs(logits, self.request.top_logprobs));
+        events.push(EngineEvent::Token { id, logprob, top, text, explanation });
+        let done = end.map(|(reason, stop)| self.done(reason, stop));
+        let is_done = done.is_some();
+        events.extend(done);
+        Ok(is_done)
+    }
+
+    fn choose(&mut self, model: &[f32]) -> Result<(u32, Option<Explanation>)> {
+        let Request { config, logit_bias, explain, .. } = &self.request;
+        let mut processed = model.to_vec();
+        logit_bias.iter().for_each(|&(id, bias)| processed[id as usize] += bias);
+        process(&mut processed, &self.sequence.ids, self.usage.completion_tokens, config);
+        let id = match config.is_greedy() {
+            true => argmax(&processed),
+            false => self.sampler.draw(&processed),
+        };
+        let id = id.ok_or(Error::NoToken { position: self.sequence.ids.len() })?;
+        Ok((id, explain.map(|k| Explanation::new(model, &processed, id, k))))
+    }
+
+    /// Takes the next token; the text that can be shown now, and why it ends, if it does.
+    fn push(
+        &mut self,
+        id: u32,
+        context_full: bool,
+        tokenizer: Option<&Tokenizer>,
+    ) -> (String, Option<(FinishReason, Option<StoppedBy>)>) {
+        self.sequence.ids.push(id);
+        self.usage.completion_tokens += 1;
+        let config = &self.request.config;
+        let ends = !self.request.ignore_eos && config.eos_token_id.contains(&id);
+        let mut shown = String::new();
+        if let (Some(text), Some(tokenizer), false) = (&mut self.text, tokenizer, ends) {
+            shown = text.push(tokenizer, id);
+        }
+        let by_text = || Some(StoppedBy::Text(self.text.as_ref()?.stopped_by()?.to_owned()));
+        let stop = if ends { Some(StoppedBy::Token(id)) } else { by_text() };
+        let full = config.context == ContextRule::Stop && context_full;
+        let end = match stop {
+            Some(stop) => Some((FinishReason::Stop, Some(stop))),
+            None if full || self.usage.completion_tokens >= config.max_new_tokens => {
+                Some((FinishReason::Length, None))
+            }
+            None => None,
+        };
+        (shown, end)
+    }
+
+    fn done(&mut self, reason: FinishReason, stop: Option<StoppedBy>) -> EngineEvent {
+        EngineEvent::Done { reason, rest: self.held_text(), usage: self.usage, stop }
+    }
+
+    /// What waits because it could become a stop string.
+    pub fn held_text(&mut self) -> String {
+        self.text.as_mut().map(TextState::finish).unwrap_or_default()
+    }
+}
+
+/// Minus infinity is a token that can't come; anything else that is no number is a broken model.
+pub(crate) fn check(logits: &[f32], position: usize) -> Result<()> {
+    let broken = logits.iter().position(|x| x.is_nan() || *x == f32::INFINITY);
+    let broken = broken.or(logits.iter().all(|x| x.is_infinite()).then_some(0));
+    match broken {
+        Some(id) => Err(Error::NotFinite { position, id, value: logits[id] }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logits_that_are_no_numbers_are_an_error_that_says_so() {
+        check(&[1.0, f32::NEG_INFINITY], 3).unwrap();
+        let complaint = |logits: &[f32]| check(logits, 3).unwrap_err().to_string();
+        assert!(complaint(&[1.0, f32::NAN]).starts_with("after 3 tokens the model gives NaN for token 1"));
+        assert!(complaint(&[f32::INFINITY, 1.0]).contains("gives inf for token 0"));
+        assert!(complaint(&[f32::NEG_INFINITY; 2]).contains("gives -inf for token 0"));
+    }
+}

@@ -1,0 +1,619 @@
+//! A weight laid out for inference: panels of sixteen columns, each with all of its inner steps one behind the other.
+//!
+//! One row, eight rows and five hundred read the same panels from front to back, each once for as many rows as possible, and
+//! threads share the columns. An element of the result is summed in blocks of inner steps that depend on the weight alone:
+//! one chain of multiply-adds a block, and the blocks one after the other onto the bias. So a row's result is the same to
+//! the bit whichever rows are beside it; `tiles` and `small_batch`, which read a weight as it is stored, sum in the same order.
+#![expect(unsafe_code, reason = "threads write disjoint columns of one buffer through pointers")]
+
+use crate::matrix::Matrix;
+use crate::panel_format::{COLUMNS, PanelFormat, PanelLine};
+use crate::panel_tile::{TileRows, extend_portable, tile_portable};
+use crate::product::{Output, TILE_ROWS, inner_steps};
+use crate::simd;
+use rayon::prelude::*;
+use std::cell::RefCell;
+use std::ops::Range;
+
+#[cfg(target_arch = "x86_64")]
+use crate::panel_tile::{expand_avx2, extend_avx2, tile_avx2, two_tiles_avx2};
+
+/// Multiply-adds that are worth a task of their own.
+const TASK: usize = 1 << 15;
+/// Up to so many rows are read where they lie; of more, a block is packed first, as tiles read it.
+const FEW_ROWS: usize = 4 * TILE_ROWS;
+/// Rows of a block: with their inner steps they stay in the L2 cache.
+const BLOCK_ROWS: usize = 84 * TILE_ROWS;
+/// From so many rows on, a panel that is not f32 is expanded before it is multiplied.
+const EXPANDED: usize = 2 * TILE_ROWS + 1;
+
+/// A weight (in, out) as panels.
+pub struct Panels<W> {
+    /// The units of the first panel, then those of the second, and so on.
+    units: Vec<W>,
+    k: usize,
+    n: usize,
+}
+
+thread_local! {
+    /// Packed rows, and an expanded panel.
+    static SCRATCH: RefCell<(Vec<f32>, Vec<PanelLine>)> = RefCell::default();
+}
+
+impl<W: PanelFormat> Panels<W> {
+    /// A weight with `k` inner steps and `n` columns, of which `source(column, unit)` gives the elements.
+    pub fn new(k: usize, n: usize, source: impl Fn(usize, usize) -> W::Source + Sync) -> Self {
+        assert!(k.is_multiple_of(W::STEPS), "whole units");
+        let length = k / W::STEPS;
+        let mut units: Vec<W> = Vec::with_capacity(n.div_ceil(COLUMNS) * length);
+        let room = &mut units.spare_capacity_mut()[..n.div_ceil(COLUMNS) * length];
+        room.par_chunks_mut(length.max(1)).enumerate().for_each(|(panel, room)| {
+            let columns = panel * COLUMNS..((panel + 1) * COLUMNS).min(n);
+            for (unit, room) in room.iter_mut().enumerate() {
+                let mut sources = [None; COLUMNS];
+                columns.clone().zip(&mut sources).for_each(|(j, to)| *to = Some(source(j, unit)));
+                let first = sources[0].unwrap_or_else(|| source(columns.start, unit));
+                let all = sources.map(|source| source.unwrap_or(first));
+                room.write(W::pack(&all[..columns.len()]));
+            }
+        });
+        // SAFETY: every unit of every panel has been written.
+        unsafe { units.set_len(n.div_ceil(COLUMNS) * length) };
+        Self { units, k, n }
+    }
+
+    /// One column in f32.
+    pub fn column(&self, column: usize, out: &mut [f32]) {
+        assert!(column < self.n && out.len() == self.k, "a column of this weight");
+        let panel = self.panel(column / COLUMNS);
+        for (unit, out) in panel.iter().zip(out.chunks_exact_mut(W::STEPS)) {
+            unit.column(column % COLUMNS, out);
+        }
+    }
+
+    fn panel(&self, panel: usize) -> &[W] {
+        let length = self.k / W::STEPS;
+        &self.units[panel * length..][..length]
+    }
+
+    /// `x · W + b` in a new buffer, on the threads of the current pool. `x` has contiguous rows.
+    pub fn product(&self, x: Matrix, bias: Option<&[f32]>) -> Vec<f32> {
+        x.check();
+        assert!(x.columns == self.k && (x.column_stride == 1 || x.columns <= 1), "rows of this weight");
+        assert!(bias.is_none_or(|bias| bias.len() == self.n), "the size of a bias");
+        let (m, n) = (x.rows, self.n);
+        let mut y: Vec<f32> = Vec::with_capacity(m * n);
+        let base = bias.map(|bias| (bias.as_ptr(), 0));
+        let product = Product { weight: self, x, y: Output { to: y.as_mut_ptr(), stride: n, base } };
+        let parts = (2 * rayon::current_num_threads()).min(m * n * self.k / TASK).max(1);
+        if m > 0 {
+            // SAFETY: `x` lies inside its buffer, as just checked, and `y` has room for m·n elements.
+            unsafe { product.split(0..n.div_ceil(COLUMNS), parts) };
+        }
+        // SAFETY: each panel has written its columns of every row.
+        unsafe { y.set_len(m * n) };
+        y
+    }
+}
+
+/// A product that threads share.
+struct Product<'a, W> {
+    weight: &'a Panels<W>,
+    x: Matrix<'a>,
+    y: Output,
+}
+
+// SAFETY: threads are given panels that don't overlap, and write their columns only.
+unsafe impl<W: Sync> Sync for Product<'_, W> {}
+
+impl<W: PanelFormat> Product<'_, W> {
+    /// Halves the panels until there are enough parts.
+    ///
+    /// # Safety
+    /// `x` lies inside its buffer, and the output has room for all rows and columns.
+    unsafe fn split(&self, panels: Range<usize>, parts: usize) {
+        if parts <= 1 || panels.len() <= 1 {
+            // SAFETY: the caller's.
+            return unsafe { self.part(panels) };
+        }
+        let middle = panels.start + panels.len() / 2;
+        let (left, right) = (panels.start..middle, middle..panels.end);
+        rayon::join(
+            // SAFETY: the caller's, and both halves write different columns.
+            || unsafe { self.split(left, parts.div_ceil(2)) },
+            // SAFETY: the same.
+            || unsafe { self.split(right, parts.div_ceil(2)) },
+        );
+    }
+
+    /// The columns of some panels.
+    ///
+    /// # Safety
+    /// As for [`Product::split`].
+    unsafe fn part(&self, panels: Range<usize>) {
+        SCRATCH.with_borrow_mut(|(packed, lines)| {
+            lines.resize(lines.len().max(inner_steps(self.weight.k)), [0.0; COLUMNS]);
+            // SAFETY: the caller's.
+            unsafe {
+                match self.x.rows <= FEW_ROWS {
+                    true => self.few_rows(panels, lines),
+                    false => self.many_rows(panels, packed, lines),
+                }
+            }
+        });
+    }
+
+    /// Panel after panel, all rows with each block of its inner steps.
+    ///
+    /// # Safety
+    /// As for [`Product::split`].
+    unsafe fn few_rows(&self, panels: Range<usize>, lines: &mut [PanelLine]) {
+        let m = self.x.rows;
+        let x = TileRows { at: self.x.data.as_ptr(), row: self.x.row_stride, step: 1 };
+        let mut panel = panels.start;
+        while panel < panels.end {
+            let two = m <= 3 && panel + 1 < panels.end && is_avx2();
+            for steps in self.blocks() {
+                let x = x.part(0, steps.start);
+                // SAFETY: the caller's.
+                unsafe {
+                    match two {
+                        true => self.two_panels(panel, steps, x),
+                        false => self.rows(panel, 0..m, steps, x, lines, tile_rows(m)),
+                    }
+                }
+            }
+            panel += 1 + usize::from(two);
+        }
+    }
+
+    /// Block after block of rows and inner steps, which stays in the caches while all panels go by.
+    ///
+    /// # Safety
+    /// As for [`Product::split`].
+    unsafe fn many_rows(&self, panels: Range<usize>, packed: &mut Vec<f32>, lines: &mut [PanelLine]) {
+        let m = self.x.rows;
+        let height = m.div_ceil(m.div_ceil(BLOCK_ROWS)).next_multiple_of(TILE_ROWS);
+        for steps in self.blocks() {
+            for top in (0..m).step_by(height) {
+                let rows = top..(top + height).min(m);
+                let block = self.x.part(rows.clone(), steps.clone());
+                let x = pack_rows(packed, block);
+                for panel in panels.clone() {
+                    // SAFETY: the caller's; the packed rows are those of the block.
+                    unsafe { self.rows(panel, rows.clone(), steps.clone(), x, lines, TILE_ROWS) };
+                }
+            }
+        }
+    }
+
+    /// The blocks of inner steps that are summed by themselves.
+    fn blocks(&self) -> impl Iterator<Item = Range<usize>> {
+        let (k, size) = (self.weight.k, inner_steps(self.weight.k));
+        // Without any inner step there is still one block: it copies the bias.
+        (0..k.max(1)).step_by(size).map(move |first| first..(first + size).min(k))
+    }
+
+    /// Where the result of some rows with a panel goes. What it is added to is the bias at first, then what is there.
+    ///
+    /// # Safety
+    /// The row and the panel are of this product.
+    unsafe fn output(&self, row: usize, panel: usize, first: usize) -> Output {
+        // SAFETY: the caller's.
+        let output = unsafe { self.y.part(row, panel * COLUMNS) };
+        if first > 0 { output.added() } else { output }
+    }
+
+    fn columns(&self, panel: usize) -> usize {
+        COLUMNS.min(self.weight.n - panel * COLUMNS)
+    }
+
+    fn units(&self, panel: usize, steps: &Range<usize>) -> &[W] {
+        &self.weight.panel(panel)[steps.start / W::STEPS..steps.end / W::STEPS]
+    }
+
+    /// Rows times a block of a panel. `x` begins with the first of them and the first of the inner steps.
+    ///
+    /// # Safety
+    /// As for [`Product::split`]; of packed rows, whole tiles of them are read.
+    unsafe fn rows(
+        &self,
+        panel: usize,
+        rows: Range<usize>,
+        steps: Range<usize>,
+        x: TileRows,
+        lines: &mut [PanelLine],
+        tile: usize,
+    ) {
+        let (units, columns) = (self.units(panel, &steps), self.columns(panel));
+        let lines = match W::lines(units) {
+            Some(units) => Some(units),
+            None if rows.len() >= EXPANDED || !is_avx2() => Some(expand(units, &mut lines[..steps.len()])),
+            None => None,
+        };
+        for i in (0..rows.len()).step_by(tile) {
+            let size = [tile.min(rows.len() - i), columns];
+            // SAFETY: the caller's.
+            unsafe {
+                let output = self.output(rows.start + i, panel, steps.start);
+                let x = match x.step == 1 {
+                    true => x.part(i, 0),
+                    false => TileRows { at: x.at.wrapping_add(i * steps.len()), ..x },
+                };
+                match lines {
+                    #[cfg(target_arch = "x86_64")]
+                    Some(lines) if is_avx2() => tile_avx2(output, size, x, lines),
+                    #[cfg(target_arch = "x86_64")]
+                    None => tile_avx2(output, size, x, units),
+                    lines => tile_portable(output, size, x, lines.unwrap_or_default()),
+                }
+            }
+        }
+    }
+
+    /// Up to three rows times a block of two panels. `x` begins with the first of the inner steps.
+    ///
+    /// # Safety
+    /// As for [`Product::split`]; the CPU has AVX2.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn two_panels(&self, panel: usize, steps: Range<usize>, x: TileRows) {
+        let panels = [panel, panel + 1];
+        // SAFETY: the caller's.
+        unsafe {
+            let outputs = panels.map(|panel| self.output(0, panel, steps.start));
+            let columns = panels.map(|panel| self.columns(panel));
+            let units = panels.map(|panel| self.units(panel, &steps));
+            two_tiles_avx2(outputs, self.x.rows, columns, x, units);
+        }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    unsafe fn two_panels(&self, _panel: usize, _steps: Range<usize>, _x: TileRows) {
+        unreachable!("only AVX2 takes two panels at once")
+    }
+}
+
+/// Rows of a tile when so many are split evenly.
+fn tile_rows(m: usize) -> usize {
+    m.div_ceil(m.div_ceil(TILE_ROWS).max(1)).max(1)
+}
+
+/// Rows as tiles read them: step by step, the elements of six rows side by side. The last tile is filled up with zeros.
+fn pack_rows(packed: &mut Vec<f32>, block: Matrix) -> TileRows {
+    let size = block.rows.next_multiple_of(TILE_ROWS) * block.columns;
+    packed.resize(packed.len().max(size), 0.0);
+    #[cfg(target_arch = "x86_64")]
+    if is_avx2() {
+        // SAFETY: just asked; the block lies inside its buffer, and there is room for all of it.
+        unsafe { crate::tiles::pack::<TILE_ROWS>(packed, block) };
+        return TileRows { at: packed.as_ptr(), row: 1, step: TILE_ROWS };
+    }
+    let tiles = packed[..size].chunks_exact_mut((TILE_ROWS * block.columns).max(1));
+    for (tile, packed) in tiles.enumerate() {
+        for (at, to) in packed.iter_mut().enumerate() {
+            let (i, p) = (tile * TILE_ROWS + at % TILE_ROWS, at / TILE_ROWS);
+            *to = if i < block.rows { block.data[i * block.row_stride + p] } else { 0.0 };
+        }
+    }
+    TileRows { at: packed.as_ptr(), row: 1, step: TILE_ROWS }
+}
+
+fn expand<'a, W: PanelFormat>(units: &[W], lines: &'a mut [PanelLine]) -> &'a [PanelLine] {
+    #[cfg(target_arch = "x86_64")]
+    if is_avx2() {
+        // SAFETY: just asked.
+        unsafe { expand_avx2(units, lines) };
+        return lines;
+    }
+    for (unit, lines) in units.iter().zip(lines.chunks_exact_mut(W::STEPS)) {
+        unit.expand(lines);
+    }
+    lines
+}
+
+fn is_avx2() -> bool {
+    !simd::is_plain()
+}
+
+/// `x · W + b` with a weight (in, out) that is laid out as panels on the way, on the threads of the current pool.
+pub fn plain_product(x: Matrix, weight: Matrix, bias: Option<&[f32]>) -> Vec<f32> {
+    weight.check();
+    by_panel(x, weight.columns, bias, &weight.t())
+}
+
+/// A weight that gives some of its columns at a time, up to sixteen.
+pub trait WeightColumns: Sync {
+    /// WeightColumns of `k` elements, each as a row; they may be put into the buffer.
+    fn columns<'a>(&'a self, range: Range<usize>, k: usize, buffer: &'a mut Vec<f32>) -> Matrix<'a>;
+}
+
+/// The rows of a matrix are the columns of the weight.
+impl WeightColumns for Matrix<'_> {
+    fn columns<'a>(&'a self, range: Range<usize>, k: usize, _buffer: &'a mut Vec<f32>) -> Matrix<'a> {
+        self.part(range, 0..k)
+    }
+}
+
+/// `x · W + b` with a weight of `n` columns.
+pub fn by_panel(x: Matrix, n: usize, bias: Option<&[f32]>, weight: &impl WeightColumns) -> Vec<f32> {
+    x.check();
+    assert!(bias.is_none_or(|bias| bias.len() == n), "the size of a bias");
+    let (m, k) = (x.rows, x.columns);
+    let mut y = vec![0f32; m * n];
+    let base = bias.map(|bias| (bias.as_ptr(), 0));
+    let output = Shared(Output { to: y.as_mut_ptr(), stride: n, base });
+    let panels = (0..n.div_ceil(COLUMNS)).into_par_iter();
+    panels.with_min_len((TASK / (k * COLUMNS).max(1)).max(1)).for_each_init(
+        || (Vec::new(), vec![[0f32; COLUMNS]; inner_steps(k)]),
+        |(buffer, lines), panel| {
+            let range = panel * COLUMNS..((panel + 1) * COLUMNS).min(n);
+            let columns = weight.columns(range.clone(), k, buffer);
+            assert_eq!((columns.rows, columns.columns), (range.len(), k), "the columns of a panel");
+            for first in (0..k.max(1)).step_by(inner_steps(k)) {
+                let steps = first..(first + inner_steps(k)).min(k);
+                let lines = &mut lines[..steps.len()];
+                transpose(columns.part(0..range.len(), steps.clone()), lines);
+                // SAFETY: `x` lies inside its buffer, and the output has room for its rows and these columns, which no
+                // other panel writes.
+                unsafe {
+                    let output = output.columns(range.start, first);
+                    let x = TileRows { at: x.data.as_ptr().wrapping_add(first), row: x.row_stride, step: 1 };
+                    for i in (0..m).step_by(TILE_ROWS) {
+                        let size = [TILE_ROWS.min(m - i), range.len()];
+                        tile(output.part(i, 0), size, x.part(i, 0), lines);
+                    }
+                }
+            }
+        },
+    );
+    y
+}
+
+/// An output that threads share.
+struct Shared(Output);
+
+// SAFETY: each panel writes its own columns.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// From a column on; what it is added to is the bias at first, then what is there.
+    ///
+    /// # Safety
+    /// The output has this column.
+    unsafe fn columns(&self, column: usize, first: usize) -> Output {
+        // SAFETY: the caller's.
+        let output = unsafe { self.0.part(0, column) };
+        if first > 0 { output.added() } else { output }
+    }
+}
+
+/// Up to six rows times a panel, by the kernel of this CPU.
+///
+/// # Safety
+/// As for [`tile_portable`].
+pub unsafe fn tile(output: Output, size: [usize; 2], x: TileRows, lines: &[PanelLine]) {
+    // SAFETY: the caller's; the CPU has just been asked.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if is_avx2() {
+            return tile_avx2(output, size, x, lines);
+        }
+        tile_portable(output, size, x, lines);
+    }
+}
+
+/// Up to six rows times two panels of sixteen columns, by the kernel of this CPU.
+///
+/// # Safety
+/// As for [`tile_portable`], for both.
+pub unsafe fn two_tiles(outputs: [Output; 2], rows: usize, x: TileRows, lines: [&[PanelLine]; 2]) {
+    // SAFETY: the caller's; the CPU has just been asked.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if is_avx2() && rows <= 3 {
+            return two_tiles_avx2(outputs, rows, [COLUMNS; 2], x, lines);
+        }
+        tile(outputs[0], [rows, COLUMNS], x, lines[0]);
+        tile(outputs[1], [rows, COLUMNS], x, lines[1]);
+    }
+}
+
+/// Goes on with the chains of one row that a tile has begun, by the kernel of this CPU.
+///
+/// # Safety
+/// The row has as many steps as there are lines.
+pub unsafe fn extend(sums: &mut PanelLine, x: TileRows, lines: &[PanelLine]) {
+    // SAFETY: the caller's; the CPU has just been asked.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if is_avx2() {
+            return extend_avx2(sums, x, lines);
+        }
+        extend_portable(sums, x, lines);
+    }
+}
+
+/// Up to sixteen rows as the columns of lines; the others are 0.
+fn transpose(rows: Matrix, lines: &mut [PanelLine]) {
+    #[cfg(target_arch = "x86_64")]
+    if is_avx2() {
+        // SAFETY: just asked; the rows lie inside their buffer, and there is a line for each of their elements.
+        return unsafe { crate::tiles::pack::<COLUMNS>(lines.as_flattened_mut(), rows) };
+    }
+    for (p, line) in lines.iter_mut().enumerate() {
+        let element = |i: usize| match i < rows.rows {
+            true => rows.data[i * rows.row_stride + p * rows.column_stride],
+            false => 0.0,
+        };
+        *line = std::array::from_fn(element);
+    }
+}
+
+impl Panels<PanelLine> {
+    /// A weight (in, out) as panels.
+    pub fn of(weight: Matrix) -> Self {
+        weight.check();
+        let (k, n) = (weight.rows, weight.columns);
+        let mut units = vec![[0f32; COLUMNS]; n.div_ceil(COLUMNS) * k];
+        units.par_chunks_mut(k.max(1)).enumerate().for_each(|(panel, lines)| {
+            let columns = panel * COLUMNS..((panel + 1) * COLUMNS).min(n);
+            transpose(weight.t().part(columns, 0..k), lines);
+        });
+        Self { units, k, n }
+    }
+
+    /// The element of inner step `p` in column `j`.
+    pub fn element(&self, p: usize, j: usize) -> f32 {
+        self.units[j / COLUMNS * self.k + p][j % COLUMNS]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::panel_format::Q8Unit;
+    use crate::product::{in_one_order, linear_product};
+    use crate::testing::{elements, random};
+    use candle_core::quantized::{GgmlDType, QTensor};
+    use half::{bf16, f16};
+    use proptest::prelude::*;
+
+    fn bits(x: &[f32]) -> Vec<u32> {
+        x.iter().map(|x| x.to_bits()).collect()
+    }
+
+    fn by_definition(
+        x: &[f32],
+        m: usize,
+        weight: &Panels<impl PanelFormat>,
+        bias: Option<&[f32]>,
+    ) -> Vec<f64> {
+        let (k, n) = (weight.k, weight.n);
+        let mut column = vec![0f32; k];
+        let mut y = vec![0f64; m * n];
+        for j in 0..n {
+            weight.column(j, &mut column);
+            for i in 0..m {
+                let products =
+                    x[i * k..][..k].iter().zip(&column).map(|(x, w)| f64::from(*x) * f64::from(*w));
+                y[i * n + j] = products.sum::<f64>() + bias.map_or(0.0, |bias| f64::from(bias[j]));
+            }
+        }
+        y
+    }
+
+    /// Near the definition; and each row the same to the bit alone, in any group, with any number of threads.
+    fn assert_product<W: PanelFormat>(weight: &Panels<W>, m: usize, seed: u64) {
+        let (k, n) = (weight.k, weight.n);
+        let (x, bias) = (elements(m * k, seed), elements(n, seed ^ 1));
+        let bias = seed.is_multiple_of(2).then_some(&bias[..]);
+        let product =
+            |rows: Range<usize>| weight.product(Matrix::new(&x[rows.start * k..], rows.len(), k, k), bias);
+        let whole = product(0..m);
+        for (got, want) in whole.iter().zip(by_definition(&x, m, weight, bias)) {
+            let near = 1e-5 * (1.0 + (k as f64).sqrt()) * (1.0 + want.abs());
+            assert!((f64::from(*got) - want).abs() < near, "{got} is not {want}");
+        }
+        for size in [1, 2, 3, 4, 7, 8, 12, 13, 24, 25] {
+            let mut first = 0;
+            while first < m {
+                let rows = first..(first + size).min(m);
+                let want = &whole[rows.start * n..rows.end * n];
+                assert_eq!(bits(&product(rows.clone())), bits(want), "rows {rows:?} of {m}, ({k}, {n})");
+                first += size.max(m / 3);
+            }
+        }
+        for threads in [1, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            assert_eq!(bits(&pool.install(|| product(0..m))), bits(&whole), "{threads} threads");
+        }
+    }
+
+    /// Every format with the same shape.
+    fn assert_formats(m: usize, k: usize, n: usize, seed: u64) {
+        let w = elements(k * n, seed ^ 5);
+        let f32s = Panels::of(Matrix::new(&w, k, n, n));
+        assert_product(&f32s, m, seed);
+        // A weight as it is stored, either way round, is summed in the same order.
+        let (x, transposed) = (elements(m * k, seed), elements(k * n, seed ^ 6));
+        let x = Matrix::new(&x, m, k, k);
+        let linear = |weight: Matrix| bits(&in_one_order(|| linear_product(x, weight, None)));
+        assert_eq!(bits(&f32s.product(x, None)), linear(Matrix::new(&w, k, n, n)));
+        let transposed = Matrix::new(&transposed, n, k, k).t();
+        let packed = Panels::of(transposed);
+        assert_eq!(bits(&packed.product(x, None)), linear(transposed));
+        assert_eq!(bits(&packed.product(x, None)), bits(&plain_product(x, transposed, None)));
+
+        let at = |j: usize, p: usize| w[p * n + j];
+        assert_product(&Panels::<[f16; 16]>::new(k, n, |j, p| f16::from_f32(at(j, p))), m, seed);
+        assert_product(&Panels::<[bf16; 16]>::new(k, n, |j, p| bf16::from_f32(at(j, p))), m, seed);
+        let k = k.next_multiple_of(32);
+        let w = QTensor::quantize(&random(&[n, k], seed), GgmlDType::Q8_0).unwrap();
+        let bytes = w.data().unwrap().into_owned();
+        let blocks = bytes.as_chunks::<34>().0;
+        let q8 = Panels::<Q8Unit>::new(k, n, |j, unit| blocks[j * (k / 32) + unit]);
+        let theirs = w.dequantize(&candle_core::Device::Cpu).unwrap().to_vec2::<f32>().unwrap();
+        let mut ours = vec![0f32; k];
+        for (j, theirs) in theirs.iter().enumerate() {
+            q8.column(j, &mut ours);
+            assert_eq!(ours, *theirs);
+        }
+        assert_product(&q8, m, seed);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn a_row_is_the_same_in_any_company(m in 1usize..60, k in 1usize..80, n in 1usize..90, seed: u64) {
+            assert_formats(m, k, n, seed);
+        }
+    }
+
+    #[test]
+    fn products_of_several_blocks_keep_the_promise() {
+        assert_formats(70, 800, 50, 1);
+        assert_formats(BLOCK_ROWS + 30, 100, 20, 2);
+        assert_formats(9, 1000, 700, 3);
+    }
+
+    #[test]
+    fn no_rows_or_no_columns_are_no_mistake() {
+        let weight = Panels::of(Matrix::new(&[], 3, 0, 0));
+        assert!(weight.product(Matrix::new(&[1.0; 6], 2, 3, 3), None).is_empty());
+        let weight = Panels::of(Matrix::new(&[1.0; 6], 3, 2, 2));
+        assert!(weight.product(Matrix::new(&[], 0, 3, 3), None).is_empty());
+    }
+
+    /// Both kernels are called directly, so that each run tests both, whichever the dispatch would choose.
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn both_kernels_make_the_same() {
+        if !crate::testing::cpu_has_avx2("both_kernels_make_the_same") {
+            return;
+        }
+        let (x, w, bias) = (elements(6 * 40, 1), elements(40 * 16, 2), elements(16, 3));
+        let lines: &[PanelLine] = w.as_chunks().0;
+        let x = TileRows { at: x.as_ptr(), row: 40, step: 1 };
+        for rows in 1..=6 {
+            for columns in [1, 7, 8, 15, 16] {
+                let run = |avx2: bool| {
+                    let mut y = vec![9f32; 6 * 18];
+                    let output = Output { to: y.as_mut_ptr(), stride: 18, base: Some((bias.as_ptr(), 0)) };
+                    // SAFETY: the CPU has AVX2; all have the sizes that they should have.
+                    unsafe {
+                        match avx2 {
+                            true => tile_avx2(output, [rows, columns], x, lines),
+                            false => tile_portable(output, [rows, columns], x, lines),
+                        }
+                    }
+                    y
+                };
+                for (i, (a, b)) in run(true).iter().zip(run(false)).enumerate() {
+                    assert!((a - b).abs() <= 1e-4, "{a} is not {b}");
+                    assert!((i / 18 < rows && i % 18 < columns) != (*a == 9.0), "written where it should be");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+// The server: JSON and bytes, with errors that say what to do; a key is asked for where the server wants one.
+import { t, lang } from './i18n.js';
+import { said } from './messages.js';
+import { listen, readEvents } from './events.js';
+
+let key = null;
+try { key = sessionStorage.getItem('minigpt.key'); } catch { /* asked again, then */ }
+let askForKey = async () => null;
+let running = 0;
+
+export function onKeyWanted(ask) { askForKey = ask; }
+let away = () => {};
+export function onAway(hear) { away = hear; }
+
+/** A request that failed: `message` for people, `status` (0 where nobody answered), `code`. */
+export class ApiError extends Error {
+  constructor(message, status, code) { super(message); this.status = status; this.code = code; this.fatal = status >= 400 && status < 500; }
+}
+
+function busy(change) {
+  running += change;
+  const line = document.getElementById('loading');
+  if (line) line.hidden = running === 0;
+}
+
+/** Asks for a key, once for all requests that want one at the same time. */
+let asking = null;
+function newKey() {
+  return asking ??= askForKey(key !== null).then(given => {
+    asking = null;
+    if (!given) return false;
+    key = given;
+    try { sessionStorage.setItem('minigpt.key', key); } catch { /* for this page only */ }
+    return true;
+  });
+}
+
+export async function request(path, { body, signal, method, quiet = false } = {}) {
+  const headers = {};
+  if (body !== undefined) headers['Content-Type'] = 'application/json';
+  if (key) headers.Authorization = `Bearer ${key}`;
+  if (!quiet) busy(1);
+  try {
+    const response = await fetch(path, { method: method ?? (body === undefined ? 'GET' : 'POST'), headers, signal, body: body === undefined ? undefined : JSON.stringify(body), cache: 'no-store' });
+    if (response.status === 401 && await newKey()) return request(path, { body, signal, method, quiet });
+    if (!response.ok) throw await problem(response);
+    return response;
+  } catch (error) {
+    if (error instanceof ApiError || error.name === 'AbortError') throw error;
+    away();
+    throw new ApiError(t('error.away'), 0, 'away');
+  } finally { if (!quiet) busy(-1); }
+}
+
+async function problem(response) {
+  try {
+    const { error } = await response.json();
+    return new ApiError(said(error.message, lang()), response.status, error.code);
+  } catch { return new ApiError(t('error.status', { status: response.status }), response.status); }
+}
+
+export const json = async (path, options) => (await request(path, options)).json();
+export const bytes = async (path, options) => (await request(path, options)).arrayBuffer();
+
+/** A question to the model, remembered: asking the same again costs nothing. The last 60 answers are kept. */
+const answers = new Map();
+export function inspect(what, body, { signal, binary = false } = {}) {
+  const name = `${what} ${JSON.stringify(body)}`;
+  if (answers.has(name)) { const kept = answers.get(name); answers.delete(name); answers.set(name, kept); return kept; }
+  const answer = (binary ? bytes : json)(`/v1/inspect/${what}`, { body });
+  answers.set(name, answer);
+  answer.catch(() => answers.delete(name));
+  if (answers.size > 60) answers.delete(answers.keys().next().value);
+  return signal ? abortable(answer, signal) : answer;
+}
+
+/** A promise that is given up when somebody no longer wants it; the question itself goes on, and is remembered. */
+function abortable(promise, signal) {
+  return new Promise((done, fail) => {
+    if (signal.aborted) { fail(new DOMException('', 'AbortError')); return; }
+    signal.addEventListener('abort', () => fail(new DOMException('', 'AbortError')), { once: true });
+    promise.then(done, fail);
+  });
+}
+
+export const forget = () => answers.clear();
+
+/** Posts a request and reads the events of its answer; `emit` gets parsed JSON until `[DONE]`. */
+export async function stream(path, body, { signal, emit }) {
+  const response = await request(path, { body, signal });
+  await readEvents(response, ({ data }) => {
+    if (data === '[DONE]') return;
+    const value = JSON.parse(data);
+    if (value.error) throw new ApiError(said(value.error.message, lang()), 500, value.error.code);
+    emit(value);
+  });
+}
+
+/** Follows an event stream over losses of the server. */
+export const follow = (path, { signal, emit, state }) =>
+  listen({ signal, state, emit: event => emit(JSON.parse(event.data)), open: () => request(path, { signal, quiet: true }) });

@@ -1,0 +1,42 @@
+// Where does the difference between two texts sit? What stood at one place in the clean pass is put into the other.
+import { h } from '../dom.js';
+import { t } from '../i18n.js';
+import { inspect } from '../api.js';
+import { nameOf } from '../tokens.js';
+import { number, percent, fixed } from '../numbers.js';
+import { heatmap } from '../parts/heatmap.js';
+import { legend } from '../parts/legend.js';
+import { differenceScale } from '../parts/paint.js';
+import { failure, empty } from '../parts/message.js';
+import { pairs } from './examples.js';
+
+export default async function patching(chosen) {
+  const { model, reading, params, change, signal } = chosen;
+  const input = h('input', { type: 'text', class: 'mono wide', dir: 'auto', value: params.other ?? '', 'aria-label': t('patching.other'), placeholder: t('patching.placeholder') });
+  const form = h('form', { class: 'row', onsubmit: event => { event.preventDefault(); change({ other: input.value }); } }, h('label', t('patching.other')), input, h('button', { class: 'primary' }, t('patching.go')));
+  const offered = h('div', { class: 'row small' }, h('span', { class: 'quiet' }, t('examples')), pairs(model).map(([clean, other]) => h('button', { type: 'button', class: 'plain', onclick: () => change(model.tokenizer ? { text: clean, other, at: null } : { ids: clean, other, at: null }) }, `${clean} / ${other}`)));
+  const top = [h('p', { class: 'prose quiet' }, t('patching.lead')), form, offered];
+  if (!params.other) return [...top, empty(t('patching.none'))];
+  try {
+    const other = await inspect('read', model.tokenizer ? { model: model.id, text: params.other } : { model: model.id, ids: params.other.split(/\D+/).filter(Boolean).map(Number) }, { signal });
+    const found = await inspect('patch', { model: model.id, clean: reading.ids, corrupt: other.ids }, { signal });
+    return [...top, maps(found, reading, other, chosen)];
+  } catch (error) { if (error.name === 'AbortError') throw error; return [...top, failure(error)]; }
+}
+
+function maps(found, reading, other, { change, layer, head, at, model }) {
+  const name = (id, token) => nameOf({ id, token });
+  const label = p => { const [a, b] = [nameOf(reading.tokens[p]), nameOf(other.tokens[p])]; return a === b ? a : `${a} / ${b}`; };
+  const scale = differenceScale(1), n = reading.tokens.length, layers = found.layers_positions.length;
+  const cell = Math.max(14, Math.min(40, Math.floor(620 / n)));
+  const describe = (title, x) => [h('strong', { dir: 'auto' }, title), h('p', t('patching.back', { share: percentOf(x) }))];
+  const positions = heatmap({ rows: layers, columns: n, cell, width: 640, label: t('patching.positions'), scale: x => scale(-x), value: (l, p) => found.layers_positions[l][p], selected: [layer, at],
+    describe: (l, p) => describe(`${t('pass.block', { n: l })} · ${label(p)}`, found.layers_positions[l][p]), spoken: (l, p) => `${t('pass.block', { n: l })}, ${label(p)}: ${percentOf(found.layers_positions[l][p])}`, onselect: (l, p) => change({ layer: l, at: p }, { replace: true }) });
+  const heads = heatmap({ rows: layers, columns: model.config.n_head, cell: 32, width: 420, label: t('patching.heads'), scale: x => scale(-x), value: (l, x) => found.layers_heads[l][x], selected: [layer, head],
+    describe: (l, x) => describe(t('head.name', { layer: l, head: x }), found.layers_heads[l][x]), spoken: (l, x) => `${t('head.name', { layer: l, head: x })}: ${percentOf(found.layers_heads[l][x])}`, onselect: (l, x) => change({ layer: l, head: x }, { replace: true }) });
+  return h('div', h('p', t('patching.found', { answer: name(found.answer, found.answer_token), other: name(found.other, found.other_token), clean: number(found.clean), corrupt: number(found.corrupt) })),
+    h('div', { class: 'row top' }, h('figure', h('figcaption', t('patching.positions')), positions, n <= 20 && h('div', { class: 'under mono', 'aria-hidden': 'true' }, reading.tokens.map((_, p) => h('span', { style: { width: `${cell}px` } }, label(p)))) ), h('figure', h('figcaption', t('patching.heads')), heads)),
+    legend({ label: t('legend.restored'), scale: x => scale(-x), at: [-1, 0, 1], format: x => `${x * 100} %` }));
+}
+const percentOf = x => `${fixed(100 * x, 1)} %`;
+export { percent };

@@ -1,0 +1,22 @@
+export default {
+  title: 'How does it learn?',
+  body: [
+    'At first all weights are random, and so is what the model says. Training changes them, a little at a time, by one simple game: cover the next token, let the model guess, and see how sure it was of the right one.',
+    { formula: 'loss' },
+    'The *loss* is −log of the probability it gave to the token that came. Sure and right: near 0. A thousand tokens all equally likely: log 1000 ≈ 6.9. Sure and wrong: very large. Guessing is allowed; being sure without reason is punished.',
+    { figure: 'loss' },
+    'A text of a thousand tokens is a thousand such questions at once, thanks to the mask: every position predicts its next token without having seen it. That is why one pass over a text teaches so much.',
+    'Now the trick that everything hangs on. For every weight we can compute in which direction, and how strongly, the loss would change if the weight did: its *gradient*. The chain rule carries it from the loss back through every step that we have seen. This costs about twice as much as going forward.',
+    { formula: 'step' },
+    'Then every weight takes a small step downhill. The size of the step is the learning rate η. Too small, and it takes for ever; too large, and the loss jumps about. AdamW, which we use, gives every weight a step of its own, by how large and how steady its gradients were.',
+    { figure: 'descent' },
+    'Above is a real run of yours, if one is there; otherwise a very small model that your browser trains while you watch. First the loss falls quickly: the model learns which tokens are frequent. Then it learns which follow which. The rest is slow.',
+    'A model can also learn its examples by heart. So a part of the data is held back, and the loss there, the *validation loss*, tells what was understood. When it rises while the training loss falls, it is time to stop.',
+    'How good can it get? Over many sizes one finds a surprisingly simple law. The loss falls as a power of the number of parameters N and of tokens D, down to a rest E that no model can guess, since text is not predictable.',
+    { formula: 'scaling' },
+    { figure: 'scaling' },
+    'So a budget of computation has a best split: a larger model on fewer tokens, or a smaller one on more. That is how one plans a large run from small ones: `minigpt scaling`.',
+  ],
+  try: ['Give the right token 1 % and read the loss; then 50 %. How much does each doubling gain?', 'Train the small model with a learning rate ten times larger.', 'In the scaling figure keep N fixed and raise D. Where does it stop paying?'],
+  know: ['The loss is how surprised the model was by what came next.', 'The gradient says how to change every weight; a step follows it.', 'More parameters and more data lower the loss, by a law that can be measured.'],
+};

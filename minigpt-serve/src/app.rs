@@ -1,0 +1,84 @@
+//! What all handlers share: the models, once they are loaded, and how the server behaves.
+
+use crate::access::Access;
+use crate::body::Room;
+use crate::config::ServeConfig;
+use crate::error::{Error, Result};
+use crate::problem::Problem;
+use crate::record::Counters;
+use crate::served_model::ServedModel;
+use axum::http::StatusCode;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The server as its handlers see it.
+#[derive(Debug)]
+pub struct App {
+    /// How it behaves.
+    pub config: ServeConfig,
+    pub(crate) access: Access,
+    pub(crate) counters: Counters,
+    pub(crate) room: Room,
+    models: OnceLock<Vec<Arc<ServedModel>>>,
+    stopping: AtomicBool,
+}
+
+impl App {
+    pub(crate) fn new(config: ServeConfig) -> Result<Self> {
+        let access = Access::new(&config)?;
+        let (models, counters) = (OnceLock::new(), Counters::default());
+        Ok(Self { config, access, counters, room: Room::default(), models, stopping: AtomicBool::new(false) })
+    }
+
+    /// Takes the models, which are served from now on. Another time nothing changes.
+    pub(crate) fn serve(&self, models: Vec<ServedModel>) -> Result<()> {
+        let mut names = HashSet::new();
+        for name in models.iter().flat_map(ServedModel::names) {
+            if !names.insert(name) {
+                return Err(Error::SameName(name.to_owned()));
+            }
+        }
+        let _ = self.models.set(models.into_iter().map(Arc::new).collect());
+        Ok(())
+    }
+
+    /// All models; a problem while they are loaded, or when the server is being stopped.
+    pub fn models(&self) -> Result<&[Arc<ServedModel>], Problem> {
+        match self.models.get() {
+            _ if self.is_stopping() => Err(Problem::unavailable("the server is being stopped")),
+            Some(models) => Ok(models),
+            None => Err(Problem::unavailable("the model is being loaded")),
+        }
+    }
+
+    /// The model of a name, or the first where none is named.
+    pub fn model(&self, name: Option<&str>) -> Result<Arc<ServedModel>, Problem> {
+        let models = self.models()?;
+        let found = match name {
+            None | Some("") => models.first(),
+            Some(name) => models.iter().find(|model| model.names().any(|known| known == name)),
+        };
+        found.cloned().ok_or_else(|| {
+            let known: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
+            let asked: String = name.unwrap_or("").chars().take(100).collect();
+            let message = format!("there is no model {asked:?} here; there is {}", known.join(", "));
+            let problem = Problem::new(StatusCode::NOT_FOUND, message).with_code("model_not_found");
+            Problem { param: Some("model".to_owned()), ..problem }
+        })
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the server has been told to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// The models for those who stop them.
+    pub(crate) fn loaded(&self) -> &[Arc<ServedModel>] {
+        self.models.get().map_or(&[], Vec::as_slice)
+    }
+}

@@ -1,0 +1,35 @@
+//! What keeps a server from starting.
+
+/// The crate's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The crate's error.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The address can't be listened on.
+    #[error("could not listen on {host}:{port}")]
+    Bind {
+        /// The host that was asked for.
+        host: String,
+        /// The port.
+        port: u16,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The system gave no threads.
+    #[error("could not start the threads of the server")]
+    Threads(#[source] std::io::Error),
+    /// An origin that is none.
+    #[error("{0} is no origin: write scheme://host[:port], or * for any")]
+    Origin(String),
+    /// A name that can't stand in a header.
+    #[error("the key has characters that no header can carry: use letters, digits and punctuation of ASCII")]
+    Key,
+    /// Two models of one name.
+    #[error("two models are named {0}: give one of them another name")]
+    SameName(String),
+    /// No engine for a model.
+    #[error(transparent)]
+    Engine(#[from] minigpt_generate::Error),
+}

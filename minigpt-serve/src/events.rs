@@ -1,0 +1,117 @@
+//! Answers that come in events, as `text/event-stream`.
+
+use crate::problem::Problem;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use hyper::body::Frame;
+use serde::Serialize;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+/// Events that wait for a slow reader here; behind them the engine's own wait, as many as a text has tokens.
+const WAITING: usize = 16;
+
+/// Where a writer puts its events.
+pub(crate) struct Events(Sender<Option<Bytes>>);
+
+/// The client has gone.
+pub(crate) struct Gone;
+
+impl Events {
+    /// Sends one value.
+    pub async fn send(&self, value: &impl Serialize) -> Result<(), Gone> {
+        let json = serde_json::to_string(value).unwrap_or_else(|error| {
+            Problem::internal(format!("an answer could not be written: {error}")).json().to_string()
+        });
+        self.line(&json).await
+    }
+
+    /// Sends the line that ends OpenAI's streams.
+    pub async fn done(&self) -> Result<(), Gone> {
+        self.line("[DONE]").await
+    }
+
+    async fn line(&self, line: &str) -> Result<(), Gone> {
+        self.0.send(Some(format!("data: {line}\n\n").into())).await.map_err(|_| Gone)
+    }
+}
+
+/// What ends a writer early.
+pub(crate) enum Early {
+    Gone,
+    Problem(Problem),
+}
+
+impl From<Gone> for Early {
+    fn from(_: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+impl From<Problem> for Early {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+/// An answer that a writer sends event by event. It is dropped, with all that it holds, as soon as the client has gone; what goes
+/// wrong is its last event.
+pub(crate) fn answer<F>(write: impl FnOnce(Events) -> F) -> Response
+where
+    F: Future<Output = Result<(), Early>> + Send + 'static,
+{
+    let (sender, receiver) = channel(WAITING);
+    let writing = write(Events(sender.clone()));
+    tokio::spawn(async move {
+        let written = tokio::select! {
+            () = sender.closed() => return,
+            written = writing => written,
+        };
+        if let Err(Early::Problem(problem)) = written {
+            let _ = Events(sender.clone()).send(&problem.json()).await;
+        }
+        let _ = sender.send(None).await;
+    });
+    let mut response = Response::new(Body::new(EventBody { receiver, over: false }));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // Proxies would keep events until they have many.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// The events as a body. One that ends without its last word (its writer broke) is an error, not an end.
+struct EventBody {
+    receiver: Receiver<Option<Bytes>>,
+    over: bool,
+}
+
+impl HttpBody for EventBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.over {
+            return Poll::Ready(None);
+        }
+        self.receiver.poll_recv(context).map(|event| match event {
+            Some(Some(bytes)) => Some(Ok(Frame::data(bytes))),
+            Some(None) => {
+                self.over = true;
+                None
+            }
+            None => Some(Err(axum::Error::new("the answer broke off"))),
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.over
+    }
+}

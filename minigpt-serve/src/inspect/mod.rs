@@ -1,0 +1,351 @@
+//! Questions about the inside of a model, over HTTP: what `minigpt-insight` answers, as JSON, or as bytes where there are many
+//! numbers. Layers, heads and positions count from 0. A model is named as everywhere, or `run:NAME/STEP` for a snapshot.
+
+mod attention;
+mod encode;
+mod looking;
+mod question;
+mod tokens;
+
+pub(crate) use looking::Looking;
+pub use looking::{OpenSnapshot, OpenedModel};
+
+use crate::app::App;
+use crate::body::JsonBody;
+use crate::problem::Problem;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
+use encode::base64;
+use looking::Looked;
+use minigpt_insight as insight;
+use minigpt_insight::{AblationOptions, Component, LensOptions, Subject, WalkFocus};
+use minigpt_tokenizer::{END_OF_TEXT, SEP};
+use question::InspectQuestion;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokens::{names, read_tokens};
+use utoipa::OpenApi;
+
+/// The work of patching, in multiply-adds, beyond which it would take too long for an answer.
+const MOST_WORK: f64 = 4e12;
+/// Candidates that are named with the logits.
+const NAMED: usize = 64;
+
+/// What these routes say about themselves.
+#[derive(OpenApi)]
+#[openapi(paths(
+    models,
+    read,
+    next,
+    token_names,
+    attention_of,
+    head,
+    heads,
+    lens_of,
+    attribution_of,
+    ablate,
+    patch,
+    walk_of,
+    continuation
+))]
+struct Described;
+
+pub(crate) fn described() -> utoipa::openapi::OpenApi {
+    Described::openapi()
+}
+
+pub(crate) fn routes(looking: &Arc<Looking>) -> Router<Arc<App>> {
+    Router::new()
+        .route("/v1/inspect/models", get(models).post(one_model))
+        .route("/v1/inspect/read", post(read))
+        .route("/v1/inspect/next", post(next))
+        .route("/v1/inspect/names", post(token_names))
+        .route("/v1/inspect/attention", post(attention_of))
+        .route("/v1/inspect/head", post(head))
+        .route("/v1/inspect/heads", post(heads))
+        .route("/v1/inspect/lens", post(lens_of))
+        .route("/v1/inspect/attribution", post(attribution_of))
+        .route("/v1/inspect/ablate", post(ablate))
+        .route("/v1/inspect/patch", post(patch))
+        .route("/v1/inspect/walk", post(walk_of))
+        .route("/v1/inspect/continue", post(continuation))
+        .layer(Extension(Arc::clone(looking)))
+}
+
+type Asked = (State<Arc<App>>, Extension<Arc<Looking>>, JsonBody<InspectQuestion>);
+
+/// Answers a question about a text on a thread of its own, when it is its turn.
+async fn answer<T: Send + 'static>(
+    (State(app), Extension(looking), JsonBody(question)): Asked,
+    work: impl FnOnce(&Looked, &Subject, &InspectQuestion) -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    looking.compute(app, question, work).await
+}
+
+/// All models, and what the page can show of each.
+#[utoipa::path(get, path = "/v1/inspect/models", responses((status = 200, description = "the models", body = Value)))]
+async fn models(
+    State(app): State<Arc<App>>,
+    Extension(looking): Extension<Arc<Looking>>,
+) -> Result<Json<Value>, Problem> {
+    let models: Vec<Value> = app.models()?.iter().map(|model| looking.served(model).about()).collect();
+    Ok(Json(
+        json!({ "models": models, "runs": looking.runs.as_ref().map(|runs| runs.display().to_string()) }),
+    ))
+}
+
+async fn one_model(
+    asked: State<Arc<App>>,
+    looking: Extension<Arc<Looking>>,
+    body: JsonBody<InspectQuestion>,
+) -> Result<Json<Value>, Problem> {
+    answer((asked, looking, body), |looked, _, _| Ok(Json(json!({ "model": looked.about() })))).await
+}
+
+/// The tokens of a text, how much each surprised, and what may come next.
+#[utoipa::path(post, path = "/v1/inspect/read", request_body = InspectQuestion, responses((status = 200, description = "`ids`, `tokens[]`, `loss`, `top[]`", body = Value)))]
+async fn read(
+    app: State<Arc<App>>,
+    looking: Extension<Arc<Looking>>,
+    body: JsonBody<InspectQuestion>,
+) -> Result<Json<Value>, Problem> {
+    answer((app, looking, body), |looked, subject, question| {
+        let ids = question.ids(looked)?;
+        let reading = insight::reading(subject, &ids, question.top(10))?;
+        Ok(Json(read_tokens(looked, &ids, &reading)?))
+    })
+    .await
+}
+
+/// All logits behind a position (`logits`: f32, little-endian, base64), with the names of the likeliest.
+#[utoipa::path(post, path = "/v1/inspect/next", request_body = InspectQuestion, responses((status = 200, description = "`logits`, `top[]`", body = Value)))]
+async fn next(
+    app: State<Arc<App>>,
+    looking: Extension<Arc<Looking>>,
+    body: JsonBody<InspectQuestion>,
+) -> Result<Json<Value>, Problem> {
+    answer((app, looking, body), |looked, subject, question| {
+        let ids = question.ids(looked)?;
+        let at = question.position(ids.len())?;
+        let logits = insight::next_logits(subject, &ids[..=at])?;
+        let top: Vec<u32> = subject.likeliest(&logits, NAMED).iter().map(|token| token.id).collect();
+        Ok(Json(json!({ "position": at, "logits": base64::floats(&logits), "top": names(looked, &top) })))
+    })
+    .await
+}
+
+/// What some tokens are called.
+#[utoipa::path(post, path = "/v1/inspect/names", request_body = InspectQuestion, responses((status = 200, description = "`tokens[] {id, token, bytes}`", body = Value)))]
+async fn token_names(
+    app: State<Arc<App>>,
+    looking: Extension<Arc<Looking>>,
+    body: JsonBody<InspectQuestion>,
+) -> Result<Json<Value>, Problem> {
+    answer((app, looking, body), |looked, _, question| {
+        let ids = question.ids.as_deref().unwrap_or_default();
+        Ok(Json(json!({ "tokens": names(looked, ids) })))
+    })
+    .await
+}
+
+/// Attention of a layer. With `head`: f16, little-endian, (T, T). Otherwise all heads as bytes, 255·√weight, (H, S, S) with
+/// S = min(T, `size`), the greatest weight of those that a cell stands for.
+#[utoipa::path(post, path = "/v1/inspect/attention", request_body = InspectQuestion, responses((status = 200, description = "the weights", content_type = "application/octet-stream")))]
+async fn attention_of(
+    app: State<Arc<App>>,
+    looking: Extension<Arc<Looking>>,
+    body: JsonBody<InspectQuestion>,
+) -> Result<Response, Problem> {
+    let bytes = answer((app, looking, body), |looked, subject, question| {
+        let ids = question.ids(looked)?;
+        let layer = question.layer.ok_or_else(|| Problem::field("layer", "say which layer"))?;
+        let attention = insight::layer_attention(subject, &ids, layer)?;
+        match question.head {
+            Some(head) => {
+                subject.check_head(head)?;
+                Ok(attention::halves(&attention.weights[head]))
+            }
+            None => Ok(attention::small(&attention.weights, question.size.unwrap_or(64).clamp(1, 256))),
+        }
+    })
+    .await?;
+    let mut response = bytes.into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    Ok(response)
+}
+
+/// Queries, keys, values and mixes of one head at all positions (f32, little-endian, base64, (T, `width`)).
+#[utoipa::path(post, path = "/v1/inspect/head", request_body = InspectQuestion, responses((status = 200, description = "`q`, `k`, `v`, `z`, `width`", body = Value)))]
+async fn head(
+    app: State<Arc<App>>,
+    looking: Extension<Arc<Looking>>,
+    body: JsonBody<InspectQuestion>,
+) -> Result<Json<Value>, Problem> {
+    answer((app, looking, body), |looked, subject, question| {
+        let ids = question.ids(looked)?;
+        let found =
+            attention::one_head(subject, &ids, question.layer.unwrap_or(0), question.head.unwrap_or(0))?;
+        Ok(Json(found))
+    })
+    .await
+}
+
+/// What every head does on repeated random tokens, beside a model with fresh weights. Measured once for each model.
+#[utoipa::path(post, path = "/v1/inspect/heads", request_body = InspectQuestion, responses((status = 200, description = "`heads[]`, `margin`, `copying`", body = Value)))]
+async fn heads(
+    app: State<Arc<App>>,
+    looking: Extension<Arc<Looking>>,
+    body: JsonBody<InspectQuestion>,
+) -> Result<Json<Value>, Problem> {
+    answer((app, looking, body), |looked, subject, _| Ok(Json(looked.roles(subject)?))).await
+}
+
+/// What every layer would say: at every position, or `at` one.
+#[utoipa::path(post, path = "/v1/inspect/lens", request_body = InspectQuestion, responses((status = 200, description = "`lens[layer][position][] {id, token, probability}`", body = Value)))]
+async fn lens_of(
+    app: State<Arc<App>>,
+    looking: Extension<Arc<Looking>>,
+    body: JsonBody<InspectQuestion>,
+) -> Result<Json<Value>, Problem> {
+    answer((app, looking, body), |looked, subject, question| {
+        let mut ids = question.ids(looked)?;
+        let at = question.at.map(|_| question.position(ids.len())).transpose()?;
+        // What comes behind a position does not change what is said there.
+        ids.truncate(at.map_or(ids.len(), |at| at + 1));
+        let mut found =
+            insight::lens(subject, &ids, LensOptions { top: question.top(1).min(20), logits: false })?;
+        if at.is_some() {
+            found.lens.iter_mut().for_each(|layer| drop(layer.drain(..layer.len() - 1)));
+        }
+        to_json(&found)
+    })
+    .await
+}
+
+/// Who wrote the logit of a token behind a position; of the likeliest if none is named.
+#[utoipa::path(post, path = "/v1/inspect/attribution", request_body = InspectQuestion, responses((status = 200, description = "`attribution[] {component, layer, head, logit}`, `total`, `logit`", body = Value)))]
+async fn attribution_of(
+    app: State<Arc<App>>,
+    looking: Extension<Arc<Looking>>,
+    body: JsonBody<InspectQuestion>,
+) -> Result<Json<Value>, Problem> {
+    answer((app, looking, body), |looked, subject, question| {
+        let ids = question.ids(looked)?;
+        let at = question.position(ids.len())?;
+        to_json(&insight::attribution(subject, &ids, at, question.token)?)
+    })
+    .await
+}
+
+/// How the model reads a text without some of its parts (`off`), replaced by zero or, with `mean`, by their mean over the text.
+#[utoipa::path(post, path = "/v1/inspect/ablate", request_body = InspectQuestion, responses((status = 200, description = "`before`, `after`", body = Value)))]
+async fn ablate(
+    app: State<Arc<App>>,
+    looking: Extension<Arc<Looking>>,
+    body: JsonBody<InspectQuestion>,
+) -> Result<Json<Value>, Problem> {
+    answer((app, looking, body), |looked, subject, question| {
+        let ids = question.ids(looked)?;
+        let off = question.off.as_deref().unwrap_or_default();
+        let off = off.iter().map(|part| part.parse()).collect::<Result<Vec<Component>, insight::Error>>()?;
+        let reference = question.mean.unwrap_or(false).then_some(ids.as_slice());
+        let options = AblationOptions {
+            top: question.top(10),
+            continuation: question.continuation.unwrap_or(0).min(64),
+        };
+        to_json(&insight::ablate(subject, &ids, &off, reference, options)?)
+    })
+    .await
+}
+
+/// How much of the answer of a `clean` text comes back when a place of its pass is put into that of a `corrupt` one.
+#[utoipa::path(post, path = "/v1/inspect/patch", request_body = InspectQuestion, responses((status = 200, description = "`layers_positions`, `layers_heads`", body = Value)))]
+async fn patch(
+    app: State<Arc<App>>,
+    looking: Extension<Arc<Looking>>,
+    body: JsonBody<InspectQuestion>,
+) -> Result<Json<Value>, Problem> {
+    answer((app, looking, body), |looked, subject, question| {
+        let (clean, corrupt) =
+            (question.clean.as_deref().unwrap_or_default(), question.corrupt.as_deref().unwrap_or_default());
+        let config = subject.config();
+        let passes = config.n_layer as f64 * (clean.len() + config.n_head) as f64;
+        if passes * clean.len() as f64 * looked.parameters as f64 > MOST_WORK {
+            let message = format!(
+                "patching {} tokens would take {passes} passes through this model: take a shorter text",
+                clean.len()
+            );
+            return Err(Problem::field("clean", message));
+        }
+        to_json(&insight::patch(subject, clean, corrupt, None, None)?)
+    })
+    .await
+}
+
+/// Every number of the pass of one position, with one layer opened and one head followed.
+#[utoipa::path(post, path = "/v1/inspect/walk", request_body = InspectQuestion, responses((status = 200, description = "`walk[] {site, shape, values, text, text_zh, …}`", body = Value)))]
+async fn walk_of(
+    app: State<Arc<App>>,
+    looking: Extension<Arc<Looking>>,
+    body: JsonBody<InspectQuestion>,
+) -> Result<Json<Value>, Problem> {
+    answer((app, looking, body), |looked, subject, question| {
+        let ids = question.ids(looked)?;
+        let focus = WalkFocus {
+            layer: question.layer.unwrap_or(0),
+            head: question.head.unwrap_or(0),
+            position: question.position(ids.len())?,
+        };
+        to_json(&insight::walk(subject, &ids, focus)?)
+    })
+    .await
+}
+
+/// The likeliest tokens that follow a text, one after the other (`tokens` of them, to the end of the answer at most).
+#[utoipa::path(post, path = "/v1/inspect/continue", request_body = InspectQuestion, responses((status = 200, description = "`ids`, `text`", body = Value)))]
+async fn continuation(
+    app: State<Arc<App>>,
+    looking: Extension<Arc<Looking>>,
+    body: JsonBody<InspectQuestion>,
+) -> Result<Json<Value>, Problem> {
+    answer((app, looking, body), |looked, subject, question| {
+        let mut ids = question.ids(looked)?;
+        let given = ids.len();
+        let end = |name: &str| looked.tokenizer.as_ref().and_then(|tokenizer| tokenizer.special_id(name));
+        let ends = [end(SEP), end(END_OF_TEXT)];
+        while ids.len() < given + question.tokens.unwrap_or(16).min(64)
+            && ids.len() < subject.config().block_size
+        {
+            let next = subject.likeliest(&insight::next_logits(subject, &ids)?, 1)[0].id;
+            if ends.contains(&Some(next)) {
+                break;
+            }
+            ids.push(next);
+        }
+        let new = ids.split_off(given);
+        Ok(Json(json!({ "text": subject.text(&new), "ids": new })))
+    })
+    .await
+}
+
+fn to_json(answer: &impl serde::Serialize) -> Result<Json<Value>, Problem> {
+    serde_json::to_value(answer)
+        .map(Json)
+        .map_err(|error| Problem::internal(format!("an answer could not be written: {error}")))
+}
+
+impl From<insight::Error> for Problem {
+    /// What was asked is the client's; what the model computes is not.
+    fn from(error: insight::Error) -> Self {
+        match &error {
+            insight::Error::Undefined(_) => {
+                Self::bad(error.to_string()).with_code("undefined_for_this_model")
+            }
+            insight::Error::Request(_) => Self::bad(error.to_string()),
+            _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Models over HTTP: OpenAI's interface and llama.cpp's, over the engine of `minigpt-generate`.
+//!
+//! Begin reading with [`Server`]. A request passes, from outside to inside: `connections` (sockets, their timeouts, shutdown) →
+//! `access` (hosts, origins, keys) → `body` (JSON within limits) → a route in `routes/`, which reads what was asked for
+//! (`settings`, `prompts`, `messages`), has it written (`texts`, of which `job` knows the engine and `writing` one text) and answers as a whole or as
+//! events (`events`). Whatever goes wrong becomes a [`Problem`], the one shape of an error. `record` is what is told about each
+//! request; this crate prints nothing.
+//!
+//! Everything here waits and never computes: the engine has threads of its own, so `/health` and `/slots` answer at once
+//! whatever is computed.
+//!
+//! Another crate adds routes with [`Server::merge`] and [`Server::merge_public`]; its handlers get the [`App`], and with it the
+//! models.
+
+mod access;
+mod app;
+mod body;
+mod config;
+mod connections;
+mod error;
+mod events;
+mod inspect;
+mod job;
+mod logprobs;
+mod messages;
+mod openapi;
+mod page;
+mod problem;
+mod prompts;
+mod record;
+mod routes;
+mod runs;
+mod served_model;
+mod server;
+mod settings;
+mod texts;
+mod timed_stream;
+mod writing;
+
+pub use app::App;
+pub use body::JsonBody;
+pub use config::ServeConfig;
+pub use error::{Error, Result};
+pub use page::{OpenSnapshot, OpenedModel, PageConfig};
+pub use problem::Problem;
+pub use record::RequestRecord;
+pub use served_model::{ModelParts, ServedModel};
+pub use server::{Running, Server, Signals};
+
+/// What the routes of another crate are made of.
+pub use axum;
+/// What their descriptions are made of.
+pub use utoipa;

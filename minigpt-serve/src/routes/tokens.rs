@@ -1,0 +1,206 @@
+//! Text to tokens and back, and conversations as the model is told them.
+
+use crate::app::App;
+use crate::body::{JsonBody, aside};
+use crate::messages::{self, ChatMessage};
+use crate::problem::{ErrorAnswer, Problem};
+use crate::served_model::ServedModel;
+use axum::Json;
+use axum::extract::State;
+use minigpt_chat::Format;
+use minigpt_tokenizer::END_OF_TEXT;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// A text.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct TokenizeRequest {
+    /// The model; the first one where none is named.
+    model: Option<String>,
+    /// The text, as llama.cpp calls it.
+    content: Option<String>,
+    /// The text, as vLLM calls it.
+    prompt: Option<String>,
+    /// Whether the names of special tokens mean those tokens; true when absent.
+    parse_special: Option<bool>,
+    /// Whether each token comes with its text.
+    with_pieces: Option<bool>,
+}
+
+/// Its tokens.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TokenizeAnswer {
+    tokens: Vec<TokenOrPiece>,
+    /// How many.
+    count: usize,
+    /// How many a text may have with its prompt.
+    max_model_len: usize,
+}
+
+/// An id, or an id with its text.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum TokenOrPiece {
+    Id(u32),
+    Piece { id: u32, piece: PieceText },
+}
+
+/// The text of a token, or its bytes where these are no text.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum PieceText {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+/// The ids of a text.
+#[utoipa::path(post, path = "/tokenize", request_body = TokenizeRequest, responses(
+    (status = 200, description = "its tokens", body = TokenizeAnswer),
+    (status = 400, description = "something in the request is wrong", body = ErrorAnswer),
+    (status = 401, description = "the key is missing or wrong", body = ErrorAnswer),
+    (status = 404, description = "there is no such model", body = ErrorAnswer),
+    (status = 413, description = "the body is too large", body = ErrorAnswer),
+    (status = 415, description = "the body is not JSON", body = ErrorAnswer),
+    (status = 503, description = "the model is being loaded", body = ErrorAnswer),
+))]
+pub(crate) async fn tokenize(
+    State(app): State<Arc<App>>,
+    JsonBody(request): JsonBody<TokenizeRequest>,
+) -> Result<Json<TokenizeAnswer>, Problem> {
+    let model = app.model(request.model.as_deref())?;
+    let none = || Problem::field("content", "there is no text: give it as content or as prompt");
+    let text = request.content.or(request.prompt).ok_or_else(none)?;
+    let tokenizer = Arc::clone(model.need_tokenizer()?);
+    let special = request.parse_special.unwrap_or(true);
+    let ids = aside(move || {
+        let ids = if special { tokenizer.encode_with_special(&text) } else { tokenizer.encode(&text) };
+        ids.map_err(|error| Problem::field("content", error.to_string()))
+    });
+    let ids = ids.await?;
+    let pieces = request.with_pieces.unwrap_or(false);
+    let token = |&id: &u32| if pieces { piece(&model, id) } else { TokenOrPiece::Id(id) };
+    let (count, max_model_len) = (ids.len(), model.context);
+    Ok(Json(TokenizeAnswer { tokens: ids.iter().map(token).collect(), count, max_model_len }))
+}
+
+fn piece(model: &ServedModel, id: u32) -> TokenOrPiece {
+    let bytes = model.token_bytes(id).unwrap_or_default();
+    let piece = match std::str::from_utf8(bytes) {
+        Ok(text) => PieceText::Text(text.to_owned()),
+        Err(_) => PieceText::Bytes(bytes.to_vec()),
+    };
+    TokenOrPiece::Piece { id, piece }
+}
+
+/// Ids.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct DetokenizeRequest {
+    /// The model; the first one where none is named.
+    model: Option<String>,
+    tokens: Vec<u32>,
+}
+
+/// Their text, under both names.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DetokenizeAnswer {
+    /// As llama.cpp calls it.
+    content: String,
+    /// As vLLM calls it.
+    prompt: String,
+}
+
+/// The text of ids.
+#[utoipa::path(post, path = "/detokenize", request_body = DetokenizeRequest, responses(
+    (status = 200, description = "their text", body = DetokenizeAnswer),
+    (status = 400, description = "something in the request is wrong", body = ErrorAnswer),
+    (status = 401, description = "the key is missing or wrong", body = ErrorAnswer),
+    (status = 404, description = "there is no such model", body = ErrorAnswer),
+    (status = 413, description = "the body is too large", body = ErrorAnswer),
+    (status = 415, description = "the body is not JSON", body = ErrorAnswer),
+    (status = 503, description = "the model is being loaded", body = ErrorAnswer),
+))]
+pub(crate) async fn detokenize(
+    State(app): State<Arc<App>>,
+    JsonBody(request): JsonBody<DetokenizeRequest>,
+) -> Result<Json<DetokenizeAnswer>, Problem> {
+    let model = app.model(request.model.as_deref())?;
+    let text = model.need_tokenizer()?.decode(&request.tokens);
+    let text = text.map_err(|error| Problem::field("tokens", error.to_string()))?;
+    Ok(Json(DetokenizeAnswer { content: text.clone(), prompt: text }))
+}
+
+/// What evaluation tools ask about a tokenizer.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TokenizerInfo {
+    tokenizer_class: &'static str,
+    vocab_size: usize,
+    model_max_length: usize,
+    bos_token: Option<String>,
+    eos_token: Option<String>,
+    pad_token: Option<String>,
+    chat_template: Option<String>,
+}
+
+/// About the tokenizer of the first model.
+#[utoipa::path(get, path = "/tokenizer_info", responses(
+    (status = 200, description = "what it is", body = TokenizerInfo),
+    (status = 400, description = "the model has none", body = ErrorAnswer),
+    (status = 401, description = "the key is missing or wrong", body = ErrorAnswer),
+    (status = 503, description = "the model is being loaded", body = ErrorAnswer),
+))]
+pub(crate) async fn tokenizer_info(State(app): State<Arc<App>>) -> Result<Json<TokenizerInfo>, Problem> {
+    let model = app.model(None)?;
+    let tokenizer = model.need_tokenizer()?;
+    let known = |name: &str| tokenizer.special_id(name).map(|_| name.to_owned());
+    let template = match &model.format {
+        Format::Template(template) => Some(template),
+        Format::Qa | Format::Plain => None,
+    };
+    let role = |role: &str| template.and_then(|template| template.token(role)).map(str::to_owned);
+    let end = model.stop_ids.first().map(|&id| model.token_name(id));
+    Ok(Json(TokenizerInfo {
+        tokenizer_class: "minigpt",
+        vocab_size: tokenizer.vocab_size(),
+        model_max_length: model.context,
+        bos_token: role("bos_token").or_else(|| known(END_OF_TEXT)),
+        eos_token: role("eos_token").or(end).or_else(|| known(END_OF_TEXT)),
+        pad_token: role("pad_token").or_else(|| known(minigpt_tokenizer::PAD)),
+        chat_template: template.map(|template| template.source.clone()),
+    }))
+}
+
+/// A conversation.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct TemplateRequest {
+    /// The model; the first one where none is named.
+    model: Option<String>,
+    /// What was said so far.
+    messages: Vec<ChatMessage>,
+}
+
+/// What the model is told.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TemplateAnswer {
+    /// To look at: in it, names of special tokens that somebody typed look like those tokens.
+    prompt: String,
+}
+
+/// A conversation as the model is told it, up to where the model is to speak.
+#[utoipa::path(post, path = "/apply-template", request_body = TemplateRequest, responses(
+    (status = 200, description = "the text", body = TemplateAnswer),
+    (status = 400, description = "something in the request is wrong", body = ErrorAnswer),
+    (status = 401, description = "the key is missing or wrong", body = ErrorAnswer),
+    (status = 404, description = "there is no such model", body = ErrorAnswer),
+    (status = 413, description = "the body is too large", body = ErrorAnswer),
+    (status = 415, description = "the body is not JSON", body = ErrorAnswer),
+    (status = 503, description = "the model is being loaded", body = ErrorAnswer),
+))]
+pub(crate) async fn apply_template(
+    State(app): State<Arc<App>>,
+    JsonBody(request): JsonBody<TemplateRequest>,
+) -> Result<Json<TemplateAnswer>, Problem> {
+    let model = app.model(request.model.as_deref())?;
+    let turns = messages::turns(&model, request.messages)?;
+    Ok(Json(TemplateAnswer { prompt: messages::render(&model, turns).await? }))
+}

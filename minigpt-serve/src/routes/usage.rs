@@ -1,0 +1,60 @@
+//! What a request cost, and the names that answers bear.
+
+use minigpt_generate::Usage;
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+use utoipa::ToSchema;
+
+/// Tokens of a request.
+#[derive(Debug, Clone, Copy, Default, Serialize, ToSchema)]
+pub(crate) struct UsageAnswer {
+    /// Of its prompts; one that several texts go on from counts once.
+    pub prompt_tokens: usize,
+    /// Of what was written.
+    pub completion_tokens: usize,
+    /// Both.
+    pub total_tokens: usize,
+    pub prompt_tokens_details: PromptDetails,
+}
+
+/// More about the prompts.
+#[derive(Debug, Clone, Copy, Default, Serialize, ToSchema)]
+pub(crate) struct PromptDetails {
+    /// Tokens that had been read before, and were not read again.
+    pub cached_tokens: usize,
+}
+
+impl UsageAnswer {
+    /// Adds the text with this number among those of one prompt.
+    pub fn add(&mut self, usage: Usage, number: usize) {
+        if number == 0 {
+            self.prompt_tokens += usage.prompt_tokens;
+            self.prompt_tokens_details.cached_tokens += usage.cached_tokens;
+        }
+        self.completion_tokens += usage.completion_tokens;
+        self.total_tokens = self.prompt_tokens + self.completion_tokens;
+    }
+}
+
+/// What a stream has beside its text.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+pub(crate) struct StreamOptions {
+    /// Whether the last event before the end says what the request cost.
+    pub include_usage: Option<bool>,
+}
+
+/// A name that no other answer of this server has.
+pub(crate) fn name(kind: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{kind}-{:x}{number:06x}", now())
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())
+}
+
+/// What the answers of one version have in common.
+pub(crate) const FINGERPRINT: &str = concat!("minigpt-", env!("CARGO_PKG_VERSION"));

@@ -1,0 +1,55 @@
+//! Text to ids and back, as llama.cpp's and vLLM's clients ask for it.
+
+use crate::support::*;
+use serde_json::json;
+
+#[test]
+fn text_becomes_ids_and_comes_back_under_both_names() {
+    let site = Site::new(vec![byte_level()]);
+    let text = "the cat 你好<|endoftext|>";
+    let ids = bytes().encode_with_special(text).unwrap();
+    for name in ["content", "prompt"] {
+        let answer = site.ask("/tokenize", &json!({ name: text, "add_special_tokens": false }));
+        assert_eq!((&answer["tokens"], &answer["count"]), (&json!(ids), &json!(ids.len())));
+        assert_eq!(answer["max_model_len"], CONTEXT);
+    }
+    let plain = site.ask("/tokenize", &json!({ "content": text, "parse_special": false }));
+    assert_eq!(plain["tokens"], json!(bytes().encode(text).unwrap()));
+    let back = site.ask("/detokenize", &json!({ "tokens": ids }));
+    assert_eq!(back, json!({ "content": text, "prompt": text }));
+    assert_eq!(site.ask("/detokenize", &json!({ "tokens": [] }))["content"], "");
+    assert_eq!(site.post("/detokenize", &json!({ "tokens": [99_999] })).status, 400);
+    assert_eq!(site.post("/tokenize", &json!({})).problem()["param"], "content");
+    let pieces = site.ask("/tokenize", &json!({ "content": "a你", "with_pieces": true }));
+    let pieces = pieces["tokens"].as_array().unwrap();
+    assert_eq!(pieces[0]["piece"], "a");
+    assert!(pieces.iter().any(|token| token["piece"].is_array() || token["piece"] == "你"), "{pieces:?}");
+}
+
+#[test]
+fn a_tokenizer_says_what_it_is() {
+    let site = Site::new(vec![byte_level(), questions()]);
+    let info = site.get("/tokenizer_info").json();
+    assert_eq!(
+        (&info["eos_token"], &info["vocab_size"]),
+        (&json!("<|endoftext|>"), &json!(bytes().vocab_size()))
+    );
+    assert_eq!(info["model_max_length"], CONTEXT);
+    let site = Site::new(vec![template()]);
+    let info = site.get("/tokenizer_info").json();
+    assert!(
+        info["chat_template"].as_str().unwrap().contains("im_start") && info["eos_token"] == "<|im_end|>"
+    );
+}
+
+#[test]
+fn a_model_without_a_tokenizer_takes_and_gives_ids() {
+    let bare = minigpt_serve::ModelParts { tokenizer: None, ..plain() };
+    let site = Site::new(vec![bare]);
+    assert_eq!(site.post("/v1/completions", &json!({ "prompt": "a" })).status, 400);
+    assert_eq!(site.post("/tokenize", &json!({ "content": "a" })).status, 400);
+    assert_eq!(site.post("/v1/completions", &json!({ "prompt": [1], "echo": true })).status, 400);
+    let body = json!({ "prompt": [1, 2], "n_predict": 5, "return_tokens": true, "temperature": 0, "ignore_eos": true });
+    let answer = site.ask("/completion", &body);
+    assert_eq!((answer["tokens"].as_array().unwrap().len(), &answer["content"]), (5, &json!("")));
+}

@@ -1,0 +1,208 @@
+//! Model and recipe by rule: from a glance at the data and the arithmetic that there is time for.
+//!
+//! The rules come from measured runs; LOG.md has them ("Defaults for one's own text").
+
+use crate::run_plan::TokenCount;
+use minigpt_data::{CorpusKind, Glance};
+use minigpt_model::Config;
+use minigpt_model::plan::Plan;
+use toml::{Table, Value};
+
+/// Tokens that each parameter should see at least.
+const SEEN_A_PARAMETER: f64 = 6.0;
+/// Tokens of the data that there should be for each parameter.
+const TOKENS_A_PARAMETER: f64 = 0.1;
+
+/// From small to large.
+const SIZES: [Size; 8] = [
+    Size { n_layer: 2, n_head: 2, n_embd: 64 },
+    Size { n_layer: 3, n_head: 3, n_embd: 96 },
+    Size { n_layer: 4, n_head: 4, n_embd: 128 },
+    Size { n_layer: 4, n_head: 4, n_embd: 192 },
+    Size { n_layer: 4, n_head: 4, n_embd: 256 },
+    Size { n_layer: 6, n_head: 6, n_embd: 384 },
+    Size { n_layer: 8, n_head: 8, n_embd: 512 },
+    Size { n_layer: 12, n_head: 12, n_embd: 768 },
+];
+
+/// What was chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Recipe {
+    tokenizer: Option<&'static str>,
+    size: Size,
+    block_size: usize,
+    batch_size: usize,
+    dropout: f64,
+    learning_rate: f64,
+}
+
+/// A model's size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Size {
+    n_layer: usize,
+    n_head: usize,
+    n_embd: usize,
+}
+
+impl Size {
+    /// Parameters of the blocks.
+    fn parameters(self) -> f64 {
+        (12 * self.n_layer * self.n_embd * self.n_embd) as f64
+    }
+}
+
+impl Recipe {
+    /// What suits data and so much arithmetic (multiplications and additions).
+    pub fn choose(glance: &Glance, flops: f64) -> Self {
+        let tokenizer = tokenizer(glance);
+        let tokens = TokenCount::of(glance, tokenizer);
+        let block_size = block_size(glance, &tokens, flops);
+        let seen = |size: Size| flops / flops_a_token(size, block_size, tokens.vocab_size);
+        // Each parameter sees so many tokens at least, and the text has so many for each.
+        let suits = |size: &&Size| {
+            seen(**size) >= SEEN_A_PARAMETER * size.parameters()
+                && tokens.count as f64 >= TOKENS_A_PARAMETER * size.parameters()
+        };
+        let size = SIZES.iter().rev().find(suits).copied().unwrap_or(SIZES[0]);
+        let epochs = seen(size) / tokens.count.max(1) as f64;
+        let dropout = if epochs < 4.0 {
+            0.0
+        } else if epochs < 12.0 {
+            0.1
+        } else {
+            0.2
+        };
+        let rows = if glance.kind == CorpusKind::Qa { 32 } else { (1536 / block_size).max(4) };
+        let rows = rows.min(most_rows(glance, tokenizer, block_size));
+        Self { tokenizer, size, block_size, batch_size: rows, dropout, learning_rate: 4e-3 }
+    }
+
+    /// As sections of a configuration.
+    pub fn to_table(&self, glance: &Glance) -> Table {
+        let Size { n_layer, n_head, n_embd } = self.size;
+        let mut table = toml::toml! {
+            [model]
+            preset = "shakespeare-cpu"
+            initializer_range = 0.05
+            [data]
+            [train]
+            optimizer = "muon"
+            muon_ratio = 8.0
+            min_lr = 0.0
+            lr_decay = "linear"
+            beta2 = 0.99
+            weight_decay = 0.1
+            [sample]
+        };
+        let number = |value: usize| Value::Integer(value as i64);
+        let mut set = |section: &str, key: &str, value: Value| {
+            if let Some(Value::Table(section)) = table.get_mut(section) {
+                section.insert(key.to_owned(), value);
+            }
+        };
+        set("model", "n_layer", number(n_layer));
+        set("model", "n_head", number(n_head));
+        set("model", "n_embd", number(n_embd));
+        set("model", "block_size", number(self.block_size));
+        set("model", "dropout", Value::Float(self.dropout));
+        set("train", "batch_size", number(self.batch_size));
+        set("train", "learning_rate", Value::Float(self.learning_rate));
+        if let Some(tokenizer) = self.tokenizer {
+            set("data", "tokenizer", tokenizer.into());
+        }
+        match glance.kind {
+            CorpusKind::Text => {
+                set("data", "order", "shuffled".into());
+                set("sample", "prompt", glance.beginning.as_str().into());
+            }
+            CorpusKind::Qa => {
+                set("data", "max_length", number(self.block_size + 1));
+                set("sample", "prompt", format!("{}<sep>", glance.beginning).into());
+            }
+        }
+        table
+    }
+}
+
+/// Characters for small texts and few of them; pieces of words for more.
+fn tokenizer(glance: &Glance) -> Option<&'static str> {
+    match (glance.tokens, glance.characters) {
+        (Some(_), _) => None,
+        (None, ..2_000_000) => Some("char"),
+        (None, _) => Some("bpe:4000"),
+    }
+}
+
+/// Room for nearly all examples, and for as much of a text as the time allows.
+fn block_size(glance: &Glance, tokens: &TokenCount, flops: f64) -> usize {
+    if glance.kind == CorpusKind::Qa {
+        let letters = glance.characters.max(1) as f64 / tokens.count.max(1) as f64;
+        let long = (glance.long as f64 / letters) as usize + 2;
+        return long.next_multiple_of(16).clamp(32, 256);
+    }
+    if flops < 1e13 {
+        64
+    } else if flops < 6e13 {
+        128
+    } else {
+        256
+    }
+}
+
+/// Rows that a batch may have at most: data should be good for a few batches.
+pub(crate) fn most_rows(glance: &Glance, tokenizer: Option<&str>, block_size: usize) -> usize {
+    let rows = match glance.kind {
+        CorpusKind::Qa => glance.examples,
+        CorpusKind::Text => TokenCount::of(glance, tokenizer).count / block_size.max(1) as u64,
+    };
+    (rows as usize / 4).max(1)
+}
+
+fn flops_a_token(size: Size, block_size: usize, vocab_size: usize) -> f64 {
+    let Size { n_layer, n_head, n_embd } = size;
+    let config = Config { n_layer, n_head, n_embd, block_size, vocab_size, ..Config::default() };
+    Plan::new(&config, 1, block_size).train_flops_per_token as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Arithmetic of a minute on two cores.
+    const MINUTE: f64 = 6.6e12;
+
+    fn text(characters: u64, distinct: usize) -> Glance {
+        Glance {
+            kind: CorpusKind::Text,
+            characters,
+            tokens: None,
+            distinct,
+            unspaced: false,
+            examples: 0,
+            long: 0,
+            beginning: "It was".to_owned(),
+        }
+    }
+
+    #[test]
+    fn more_time_is_for_a_larger_model() {
+        let shakespeare = text(1_115_394, 65);
+        let widths =
+            [1.0, 5.0, 20.0].map(|minutes| Recipe::choose(&shakespeare, minutes * MINUTE).size.n_embd);
+        assert_eq!(widths, [96, 128, 128]);
+    }
+
+    #[test]
+    fn little_text_is_for_a_small_model_with_dropout() {
+        let recipe = Recipe::choose(&text(50_000, 60), 20.0 * MINUTE);
+        assert!(recipe.size.parameters() < 1e6 && recipe.dropout >= 0.2, "{recipe:?}");
+        let tiny = Recipe::choose(&text(10, 5), MINUTE);
+        assert_eq!((tiny.batch_size, tiny.size), (1, SIZES[0]));
+    }
+
+    #[test]
+    fn much_text_is_cut_into_pieces_of_words() {
+        assert_eq!(Recipe::choose(&text(20_000_000, 200), MINUTE).tokenizer, Some("bpe:4000"));
+        assert_eq!(Recipe::choose(&text(1_000_000, 65), MINUTE).tokenizer, Some("char"));
+    }
+}

@@ -1,0 +1,76 @@
+//! The validation loss of a run's model, or of the one that a run would begin with, without a step and without a trace.
+
+use super::{OpenedData, Run, SETTINGS, check_memory, context, model, named_settings, open_run_data, shape};
+use crate::error::{Error, Result};
+use crate::model_place::ModelPlace;
+use crate::run_config::RunConfig;
+use crate::settings;
+use minigpt_formats::load;
+use minigpt_model::{Device, Gpt};
+use minigpt_train::{Workers, checkpoint, evaluate};
+use std::path::{Path, PathBuf};
+
+/// How well a model predicts the validation part of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunEvaluation {
+    /// The model's folder; none for weights that were only drawn.
+    pub model: Option<PathBuf>,
+    /// The mean over tokens.
+    pub loss: f64,
+    /// The tokens that were predicted.
+    pub tokens: u64,
+}
+
+impl Run {
+    /// Whether a folder holds a run that could go on.
+    pub fn is_at(out: &Path) -> bool {
+        checkpoint::exists(&out.join("last")).unwrap_or(false)
+    }
+
+    /// The validation loss of the run in a folder: of its best model, or else of its last. Nothing is written.
+    pub fn evaluate(out: &Path, changes: &[String], device: &Device) -> Result<RunEvaluation> {
+        if !Self::is_at(out) {
+            return Err(Error::NoRun(out.to_owned()));
+        }
+        let config = RunConfig::read(&out.join(SETTINGS), changes)?;
+        let best = out.join("best");
+        let folder = if best.is_dir() { best } else { out.join("last") };
+        let opened = open_run_data(&config, Some(&folder), None)?;
+        let gpt = load(&folder, device)?.gpt;
+        measure(&config, opened, &gpt, Some(folder))
+    }
+
+    /// The validation loss of the model that a new run would begin with. Nothing is written.
+    pub fn evaluate_start(
+        mut config: RunConfig,
+        changes: &[String],
+        from: Option<&Path>,
+        device: &Device,
+    ) -> Result<RunEvaluation> {
+        let from = from.map(ModelPlace::find).transpose()?;
+        let from = from.as_ref().map(|place| place.path.as_path());
+        let changes = settings::with_sections(changes)?;
+        let named = named_settings(&changes);
+        let context = from.map(|from| context(&config, from, &named)).transpose()?;
+        let opened = open_run_data(&config, from, context)?;
+        config.model = shape(&config, &opened.data, from, context, &named)?;
+        check_memory(&config, 1)?;
+        let gpt = model(&config, from, device)?.gpt;
+        measure(&config, opened, &gpt, from.map(Path::to_owned))
+    }
+}
+
+fn measure(
+    config: &RunConfig,
+    opened: OpenedData,
+    gpt: &Gpt,
+    model: Option<PathBuf>,
+) -> Result<RunEvaluation> {
+    let nothing = || Error::Data(format!("{}: there is no validation part", config.data.path));
+    let mut val = opened.data.val.ok_or_else(nothing)?;
+    let batches = if config.train.eval_iters == 0 { u64::MAX } else { config.train.eval_iters };
+    let workers = Workers::for_model(gpt).map_err(minigpt_train::Error::from)?;
+    let evaluation = evaluate(gpt, &mut val, batches, &workers, |_| {})?;
+    let loss = evaluation.loss().ok_or_else(nothing)?;
+    Ok(RunEvaluation { model, loss, tokens: evaluation.tokens })
+}

@@ -1,0 +1,145 @@
+//! A model and a recipe for those who name none: what suits their data, their time and this machine.
+//!
+//! It fills in what neither a file nor a change says, so that everything can be said otherwise.
+
+use crate::error::{Error, Result};
+use crate::limit::product_rate;
+use crate::model_place::ModelPlace;
+use crate::recipe::{Recipe, most_rows};
+use crate::run_config::RunConfig;
+use crate::run_plan::{self, MEASURING, RunPlan};
+use minigpt_data::{Glance, Source};
+use minigpt_formats::load_config;
+use minigpt_model::Config;
+use minigpt_model::parameters::Count;
+use minigpt_train::TrainConfig;
+use std::path::Path;
+use std::time::Duration;
+use toml::{Table, Value};
+
+/// Minutes of a run for which nobody says how long.
+pub const MINUTES: f64 = 5.0;
+/// The share of the product rate that training reaches.
+const EFFICIENCY: f64 = 0.6;
+/// The share of the time that steps get; the rest is for evaluations, samples and saving.
+const STEPS: f64 = 0.92;
+
+/// A configuration with what was suggested for it.
+#[derive(Debug, Clone)]
+pub struct Suggestion {
+    /// The whole configuration.
+    pub config: RunConfig,
+    /// Whether the model was suggested, and not only how long it trains.
+    pub model: bool,
+    /// How long the run will take, where that was planned.
+    pub seconds: Option<f64>,
+}
+
+impl Suggestion {
+    /// Fills in what a configuration (the text of a file) and changes to it leave open: without a `[model]`, the model and
+    /// how to train it, or how to train a model further; and how many steps fit into so many minutes, unless somebody
+    /// says how many there are.
+    pub fn new(text: &str, changes: &[String], minutes: Option<f64>, from: Option<&Path>) -> Result<Self> {
+        let config = RunConfig::parse(text, changes)?;
+        let file: Table = text.parse().unwrap_or_default();
+        let says = |key: &str| says(&file, changes, key);
+        let open = !file.contains_key("model") && !says("model.preset");
+        if !open && minutes.is_none() {
+            return Ok(Self { config, model: false, seconds: None });
+        }
+        let seconds = 60.0 * minutes.unwrap_or(MINUTES);
+        if !(seconds > 0.0 && seconds.is_finite()) {
+            return Err(Error::Setting(format!("minutes are {}; there must be more than 0", seconds / 60.0)));
+        }
+        let source = run_plan::open(&config)?;
+        let base =
+            from.map(|from| Ok::<_, Error>(load_config(&ModelPlace::find(from)?.path)?)).transpose()?;
+        let suggested = match (&base, open) {
+            (_, false) => Table::new(),
+            (_, true) if matches!(source, Source::Random) => Table::new(),
+            (Some(base), true) => further(base, &Glance::of(&source)?),
+            (None, true) => {
+                let glance = Glance::of(&source)?;
+                Recipe::choose(&glance, seconds * EFFICIENCY * product_rate(1024)?).to_table(&glance)
+            }
+        };
+        let mut config = RunConfig::parse(&to_text(&merged(suggested, file.clone()))?, changes)?;
+        let model = open && base.is_none();
+        if minutes.is_none() && (says("train.max_iters") || says("train.epochs")) {
+            return Ok(Self { config, model, seconds: None });
+        }
+        let measured = RunConfig { model: base.unwrap_or(config.model.clone()), ..config.clone() };
+        // No more than a fiftieth of the time.
+        let span = MEASURING.min(Duration::from_secs_f64((seconds / 50.0).min(60.0)));
+        let step = RunPlan::step_seconds(&measured, Some(&source), from.is_some(), span)?;
+        let steps = (STEPS * seconds / step).max(1.0).round() as u64;
+        config.train = schedule(&config.train, steps, says);
+        config.train.validate()?;
+        Ok(Self { config, model, seconds: Some(seconds) })
+    }
+}
+
+/// How to train a model further.
+fn further(base: &Config, glance: &Glance) -> Table {
+    let learning_rate = match Count::of(base).total {
+        ..5_000_000 => 1e-3,
+        5_000_000..50_000_000 => 3e-4,
+        _ => 5e-5,
+    };
+    let mut train = toml::toml! {
+        min_lr = 0.0
+        lr_decay = "linear"
+        weight_decay = 0.1
+    };
+    train.insert("learning_rate".to_owned(), learning_rate.into());
+    let rows = (2048 / base.block_size.max(1)).clamp(1, 32).min(most_rows(glance, None, base.block_size));
+    train.insert("batch_size".to_owned(), Value::Integer(rows as i64));
+    [("train".to_owned(), Value::Table(train))].into_iter().collect()
+}
+
+/// Whether a file or a change names a setting.
+fn says(table: &Table, changes: &[String], setting: &str) -> bool {
+    let (section, key) = setting.split_once('.').unwrap_or(("", setting));
+    let in_file = table.get(section).and_then(Value::as_table).is_some_and(|table| table.contains_key(key));
+    let name = |change: &String| change.split('=').next().unwrap_or_default().trim().replace('-', "_");
+    in_file || changes.iter().map(name).any(|name| name == setting || name == key)
+}
+
+fn to_text(table: &Table) -> Result<String> {
+    toml::to_string(table).map_err(|error| Error::Setting(error.to_string()))
+}
+
+/// The settings of both, the second one's where both have one.
+fn merged(mut suggested: Table, said: Table) -> Table {
+    for (section, value) in said {
+        match (suggested.get_mut(&section), value) {
+            (Some(Value::Table(into)), Value::Table(from)) => into.extend(from),
+            (_, value) => drop(suggested.insert(section, value)),
+        }
+    }
+    suggested
+}
+
+/// The same for so many steps, with evaluations and samples at a pace that suits them where nobody `says` another.
+fn schedule(config: &TrainConfig, steps: u64, says: impl Fn(&str) -> bool) -> TrainConfig {
+    /// Times that it is evaluated.
+    const EVALUATIONS: u64 = 8;
+    /// The share of an evaluation in the time of a run.
+    const SHARE: f64 = 0.01;
+    let mut config = TrainConfig { max_iters: steps, epochs: None, ..config.clone() };
+    let interval = steps.div_ceil(EVALUATIONS).max(1);
+    if !says("train.eval_interval") {
+        config.eval_interval = interval;
+    }
+    if !says("train.eval_iters") {
+        // A batch takes a third of a step: there is no backward pass.
+        config.eval_iters = ((3.0 * SHARE * steps as f64) as u64).max(4);
+    }
+    if !says("train.sample_interval") {
+        config.sample_interval = 2 * interval;
+    }
+    if !says("train.warmup_iters") {
+        config.warmup_iters = (steps / 20).clamp(1, 100);
+    }
+    config
+}
