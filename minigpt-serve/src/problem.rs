@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use minigpt_generate::Refused;
 use serde::Serialize;
 use serde_json::{Value, json};
-use utoipa::ToSchema;
+use utoipa::{IntoResponses, ToSchema};
 
 /// An error as a client sees it. Bad input is never a 5xx: clients would try it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +27,36 @@ pub struct Problem {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ErrorAnswer {
     error: ErrorFields,
+}
+
+/// What any route behind the key may answer instead, for the description of the interface.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "describes answers, which are made from a Problem")]
+pub(crate) enum AccessErrors {
+    /// the key is missing or wrong
+    #[response(status = 401)]
+    Key(ErrorAnswer),
+    /// the model is being loaded
+    #[response(status = 503)]
+    Loading(ErrorAnswer),
+}
+
+/// What any route that takes a body and names a model may answer instead.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "describes answers, which are made from a Problem")]
+pub(crate) enum BodyErrors {
+    /// something in the request is wrong
+    #[response(status = 400)]
+    Wrong(ErrorAnswer),
+    /// there is no such model
+    #[response(status = 404)]
+    NoModel(ErrorAnswer),
+    /// the body is too large
+    #[response(status = 413)]
+    TooLarge(ErrorAnswer),
+    /// the body is not JSON
+    #[response(status = 415)]
+    NoJson(ErrorAnswer),
 }
 
 #[derive(Serialize, ToSchema)]

@@ -7,7 +7,7 @@ use crate::body::JsonBody;
 use crate::events::{self, Early, Events};
 use crate::logprobs::ChatLogprobs;
 use crate::messages::{self, ChatMessage};
-use crate::problem::{ErrorAnswer, Problem};
+use crate::problem::{AccessErrors, BodyErrors, ErrorAnswer, Problem};
 use crate::record::Account;
 use crate::served_model::ServedModel;
 use crate::settings::{Defaults, Strings, Wanted, biases, refuse_penalties};
@@ -175,13 +175,9 @@ impl ChatRequest {
     (status = 200, description = "the answers; with `stream` as events that have what is new", content(
         (ChatAnswer = "application/json"), (String = "text/event-stream"),
     )),
-    (status = 400, description = "something in the request is wrong", body = ErrorAnswer),
-    (status = 401, description = "the key is missing or wrong", body = ErrorAnswer),
-    (status = 404, description = "there is no such model", body = ErrorAnswer),
-    (status = 413, description = "the body is too large", body = ErrorAnswer),
-    (status = 415, description = "the body is not JSON", body = ErrorAnswer),
     (status = 429, description = "too many requests are waiting", body = ErrorAnswer),
-    (status = 503, description = "the model is being loaded", body = ErrorAnswer),
+    BodyErrors,
+    AccessErrors,
 ))]
 pub(crate) async fn chat_completions(
     State(app): State<Arc<App>>,

@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::body::JsonBody;
 use crate::events::{self, Early, Events};
 use crate::logprobs::{TokenEntry, entries};
-use crate::problem::{ErrorAnswer, Problem};
+use crate::problem::{AccessErrors, BodyErrors, ErrorAnswer, Problem};
 use crate::prompts::{Prompts, encode};
 use crate::record::Account;
 use crate::served_model::ServedModel;
@@ -124,13 +124,9 @@ pub(crate) struct Timings {
     (status = 200, description = "the text; with `stream` as events", content(
         (LlamaAnswer = "application/json"), (String = "text/event-stream"),
     )),
-    (status = 400, description = "something in the request is wrong", body = ErrorAnswer),
-    (status = 401, description = "the key is missing or wrong", body = ErrorAnswer),
-    (status = 404, description = "there is no such model", body = ErrorAnswer),
-    (status = 413, description = "the body is too large", body = ErrorAnswer),
-    (status = 415, description = "the body is not JSON", body = ErrorAnswer),
     (status = 429, description = "too many requests are waiting", body = ErrorAnswer),
-    (status = 503, description = "the model is being loaded", body = ErrorAnswer),
+    BodyErrors,
+    AccessErrors,
 ))]
 pub(crate) async fn completion(
     State(app): State<Arc<App>>,

@@ -1,7 +1,7 @@
 //! Counts for Prometheus, under names of our own and under llama.cpp's.
 
 use crate::app::App;
-use crate::problem::{ErrorAnswer, Problem};
+use crate::problem::{AccessErrors, Problem};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -77,8 +77,7 @@ const MEASURED: [Measured; 15] = [
 /// Counts in Prometheus' text form.
 #[utoipa::path(get, path = "/metrics", responses(
     (status = 200, description = "the counts", body = String, content_type = "text/plain"),
-    (status = 401, description = "the key is missing or wrong", body = ErrorAnswer),
-    (status = 503, description = "the model is being loaded", body = ErrorAnswer),
+    AccessErrors,
 ))]
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Problem> {
     let models: Vec<(String, EngineStatus)> =

@@ -1,7 +1,7 @@
 //! Which models there are.
 
 use crate::app::App;
-use crate::problem::{ErrorAnswer, Problem};
+use crate::problem::{AccessErrors, ErrorAnswer, Problem};
 use crate::served_model::ServedModel;
 use axum::Json;
 use axum::extract::{Path, State};
@@ -83,8 +83,7 @@ impl ModelAnswer {
 /// All models that are served. Also `/models`.
 #[utoipa::path(get, path = "/v1/models", responses(
     (status = 200, description = "the models", body = ModelList),
-    (status = 401, description = "the key is missing or wrong", body = ErrorAnswer),
-    (status = 503, description = "the model is being loaded", body = ErrorAnswer),
+    AccessErrors,
 ))]
 pub(crate) async fn list(State(app): State<Arc<App>>) -> Result<Json<ModelList>, Problem> {
     let data = app.models()?.iter().map(|model| ModelAnswer::new(model)).collect();
@@ -94,10 +93,9 @@ pub(crate) async fn list(State(app): State<Arc<App>>) -> Result<Json<ModelList>,
 /// One of them. Also `/models/{id}`.
 #[utoipa::path(get, path = "/v1/models/{id}", params(("id" = String, Path, description = "its name")), responses(
     (status = 200, description = "the model", body = ModelAnswer),
-    (status = 401, description = "the key is missing or wrong", body = ErrorAnswer),
     (status = 400, description = "a name that is no text", body = ErrorAnswer),
     (status = 404, description = "there is none of this name", body = ErrorAnswer),
-    (status = 503, description = "the model is being loaded", body = ErrorAnswer),
+    AccessErrors,
 ))]
 pub(crate) async fn one(
     State(app): State<Arc<App>>,

@@ -2,7 +2,7 @@
 
 use super::llama;
 use crate::app::App;
-use crate::problem::{ErrorAnswer, Problem};
+use crate::problem::{AccessErrors, Problem};
 use axum::Json;
 use axum::extract::State;
 use minigpt_chat::Format;
@@ -35,8 +35,7 @@ pub(crate) struct Props {
 /// About the first model.
 #[utoipa::path(get, path = "/props", responses(
     (status = 200, description = "what it is", body = Props),
-    (status = 401, description = "the key is missing or wrong", body = ErrorAnswer),
-    (status = 503, description = "the model is being loaded", body = ErrorAnswer),
+    AccessErrors,
 ))]
 pub(crate) async fn props(State(app): State<Arc<App>>) -> Result<Json<Props>, Problem> {
     let model = app.model(None)?;
@@ -83,8 +82,7 @@ pub(crate) struct Slot {
 /// What is being written, as of the last step. Answers at once, whatever is computed.
 #[utoipa::path(get, path = "/slots", responses(
     (status = 200, description = "all slots of all models", body = Vec<Slot>),
-    (status = 401, description = "the key is missing or wrong", body = ErrorAnswer),
-    (status = 503, description = "the model is being loaded", body = ErrorAnswer),
+    AccessErrors,
 ))]
 pub(crate) async fn slots(State(app): State<Arc<App>>) -> Result<Json<Vec<Slot>>, Problem> {
     let mut slots = Vec::new();

@@ -3,7 +3,7 @@
 use crate::app::App;
 use crate::body::{JsonBody, aside};
 use crate::messages::{self, ChatMessage};
-use crate::problem::{ErrorAnswer, Problem};
+use crate::problem::{AccessErrors, BodyErrors, ErrorAnswer, Problem};
 use crate::served_model::ServedModel;
 use axum::Json;
 use axum::extract::State;
@@ -57,12 +57,8 @@ pub(crate) enum PieceText {
 /// The ids of a text.
 #[utoipa::path(post, path = "/tokenize", request_body = TokenizeRequest, responses(
     (status = 200, description = "its tokens", body = TokenizeAnswer),
-    (status = 400, description = "something in the request is wrong", body = ErrorAnswer),
-    (status = 401, description = "the key is missing or wrong", body = ErrorAnswer),
-    (status = 404, description = "there is no such model", body = ErrorAnswer),
-    (status = 413, description = "the body is too large", body = ErrorAnswer),
-    (status = 415, description = "the body is not JSON", body = ErrorAnswer),
-    (status = 503, description = "the model is being loaded", body = ErrorAnswer),
+    BodyErrors,
+    AccessErrors,
 ))]
 pub(crate) async fn tokenize(
     State(app): State<Arc<App>>,
@@ -113,12 +109,8 @@ pub(crate) struct DetokenizeAnswer {
 /// The text of ids.
 #[utoipa::path(post, path = "/detokenize", request_body = DetokenizeRequest, responses(
     (status = 200, description = "their text", body = DetokenizeAnswer),
-    (status = 400, description = "something in the request is wrong", body = ErrorAnswer),
-    (status = 401, description = "the key is missing or wrong", body = ErrorAnswer),
-    (status = 404, description = "there is no such model", body = ErrorAnswer),
-    (status = 413, description = "the body is too large", body = ErrorAnswer),
-    (status = 415, description = "the body is not JSON", body = ErrorAnswer),
-    (status = 503, description = "the model is being loaded", body = ErrorAnswer),
+    BodyErrors,
+    AccessErrors,
 ))]
 pub(crate) async fn detokenize(
     State(app): State<Arc<App>>,
@@ -146,8 +138,7 @@ pub(crate) struct TokenizerInfo {
 #[utoipa::path(get, path = "/tokenizer_info", responses(
     (status = 200, description = "what it is", body = TokenizerInfo),
     (status = 400, description = "the model has none", body = ErrorAnswer),
-    (status = 401, description = "the key is missing or wrong", body = ErrorAnswer),
-    (status = 503, description = "the model is being loaded", body = ErrorAnswer),
+    AccessErrors,
 ))]
 pub(crate) async fn tokenizer_info(State(app): State<Arc<App>>) -> Result<Json<TokenizerInfo>, Problem> {
     let model = app.model(None)?;
@@ -189,12 +180,8 @@ pub(crate) struct TemplateAnswer {
 /// A conversation as the model is told it, up to where the model is to speak.
 #[utoipa::path(post, path = "/apply-template", request_body = TemplateRequest, responses(
     (status = 200, description = "the text", body = TemplateAnswer),
-    (status = 400, description = "something in the request is wrong", body = ErrorAnswer),
-    (status = 401, description = "the key is missing or wrong", body = ErrorAnswer),
-    (status = 404, description = "there is no such model", body = ErrorAnswer),
-    (status = 413, description = "the body is too large", body = ErrorAnswer),
-    (status = 415, description = "the body is not JSON", body = ErrorAnswer),
-    (status = 503, description = "the model is being loaded", body = ErrorAnswer),
+    BodyErrors,
+    AccessErrors,
 ))]
 pub(crate) async fn apply_template(
     State(app): State<Arc<App>>,
