@@ -18,8 +18,8 @@ export default async function attribution(chosen) {
   const { model, reading, at, params, change, signal } = chosen;
   const token = /^\d+$/.test(params.token ?? '') ? Number(params.token) : undefined;
   const [found, next] = await Promise.all([inspect('attribution', { model: model.id, ids: reading.ids, at, token }, { signal }), inspect('next', { model: model.id, ids: reading.ids, at }, { signal })]);
-  const sorted = params.order === 'size';
-  const choose = h('select', { 'aria-label': t('attribution.token'), onchange: event => change({ token: event.target.value }) }, next.top.slice(0, 10).map(top => h('option', { value: top.id, selected: top.id === found.token_id }, nameOf(top))), !next.top.slice(0, 10).some(top => top.id === found.token_id) && h('option', { selected: true, value: found.token_id }, nameOf({ ...found, id: found.token_id })));
+  const sorted = params.order === 'size', of = found.attribution_of, best = next.top.slice(0, 10);
+  const choose = h('select', { 'aria-label': t('attribution.token'), onchange: event => change({ token: event.target.value }) }, best.map(top => h('option', { value: top.id, selected: top.id === of.id }, nameOf(top))), !best.some(top => top.id === of.id) && h('option', { selected: true, value: of.id }, nameOf(of)));
   return [h('p', { class: 'prose quiet' }, t('attribution.lead')), h('div', { class: 'row' }, h('label', { class: 'row' }, t('attribution.token'), choose),
     h('button', { type: 'button', 'aria-pressed': String(sorted), onclick: () => change({ order: sorted ? null : 'size' }) }, t('attribution.sort'))), waterfall(found, sorted, change)];
 }
@@ -39,5 +39,5 @@ export function waterfall(found, sorted, change) {
   return h('ul', { class: 'bars waterfall', 'aria-label': t('view.attribution') },
     rows.map(r => line(r.name, r.from, r.to, signed(r.logit, 3), r.logit < 0 ? 'down' : 'up', () => [h('strong', r.name), h('dl', [[t('attribution.share'), signed(r.logit, 4)], [t('attribution.so_far'), number(r.to)]].map(([a, b]) => [h('dt', a), h('dd', { class: 'num' }, b)]))],
       change && r.head !== null && r.head !== undefined ? () => change({ layer: r.layer, head: r.head, view: 'head' }) : change && r.layer !== null ? () => change({ layer: r.layer, view: 'walk' }) : null)),
-    line(t('attribution.total'), 0, found.total, number(found.total), 'total', () => [t('attribution.logit', { logit: number(found.logit, 6), total: number(found.total, 6) })]));
+    line(t('attribution.total'), 0, found.total, number(found.total), 'total', () => [t('attribution.logit', { logit: number(found.attribution_of.logit, 6), total: number(found.total, 6) })]));
 }

@@ -10,7 +10,7 @@ import { legend } from '../parts/legend.js';
 import { arcs } from '../parts/arcs.js';
 import { surpriseScale } from '../parts/paint.js';
 import { show, empty, failure } from '../parts/message.js';
-import { examples } from './examples.js';
+import { longer as examples } from './examples.js';
 import next from './next.js';
 import head from './head.js';
 import heads from './heads.js';
@@ -32,7 +32,7 @@ export function mount(root, ctx) {
   const tokens = h('div', { class: 'tokens-box' });
   const pass = h('nav', { class: 'pass', 'aria-label': t('inside.pass') });
   const view = h('section', { class: 'view panel', 'aria-live': 'off' });
-  const offered = h('div', { class: 'row small' });
+  const offered = h('div', { class: 'row small offered' });
   root.append(h('h1', t('inside.title')), h('p', { class: 'prose quiet' }, t('inside.lead')),
     input, h('div', { class: 'row spread' }, offered, count), tokens, h('div', { class: 'inside' }, pass, view));
   const type = settled(() => here().place === 'inside' && ctx.change({ text: input.value, ids: null, at: null }, { replace: true }), 350);
@@ -70,10 +70,11 @@ export function mount(root, ctx) {
       state.key = key;
       state.strip = strip({ tokens: reading.tokens, selected: at, label: t('inside.tokens'), onselect: (index, replace) => ctx.change({ at: index }, { replace: Boolean(replace) }) });
       state.overlay = arcs(state.strip);
-      fill(tokens, state.overlay, legend({ label: t('legend.surprisal'), scale: surpriseScale(), at: [0, 3, 6, 9, 12], format: x => `${x}${x === 12 ? '+' : ''}` }));
+      fill(tokens, state.overlay, legend({ label: t('legend.surprisal'), scale: surpriseScale(), at: [0, 3, 6, 9, 12], format: x => `${x}${x === 12 ? '+' : ''}` }), model.separator && reading.ids.length > 2 && h('p', { class: 'small quiet prose' }, t('inside.answers_only', { separator: model.separator })));
     } else state.strip.select(at);
     drawPass(layer, headAt, name);
     const chosen = { ...ctx, reading, at, layer, head: headAt, overlay: state.overlay, key };
+    if (name !== 'head' && name !== 'heads') state.overlay.draw(null);
     const frame = `${name}|${model.id}`;
     if (state.drawn !== frame) { state.drawn = frame; fill(view, tabs(name), title(name), state.body = h('div', { class: 'view-body' })); }
     show(state.body, () => VIEWS[name](chosen, state), { signal: ctx.signal, height: 320 });

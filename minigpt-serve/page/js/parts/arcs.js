@@ -14,7 +14,8 @@ export function arcs(strip) {
     const strong = [...weights.keys()].filter(j => weights[j] >= 0.02).sort((a, b) => weights[b] - weights[a]).slice(0, 24);
     fill(svg, strong.map(j => {
       const start = place(j);
-      if (!start) return null;
+      // A line of tokens further up is marked below its tokens; an arc to it would cross the others.
+      if (!start || Math.abs(start[1] - end[1]) > 4) return null;
       const lift = Math.min(36, 8 + Math.abs(end[0] - start[0]) / 8);
       return h('svg:path', { d: `M${start[0]} ${start[1]}C${start[0]} ${start[1] - lift} ${end[0]} ${end[1] - lift} ${end[0]} ${end[1]}`, 'stroke-width': (1 + 5 * weights[j]).toFixed(1), opacity: (0.25 + 0.75 * weights[j]).toFixed(2) });
     }));

@@ -14,7 +14,7 @@ export function attribution(ctx) {
   return typed({ ctx, text: example(ctx), label: t('figure.type'), height: 420, make: async text => {
     const { ids } = await read(ctx, text);
     const found = await inspect('attribution', { model: ctx.model.id, ids, at: ids.length - 1 }, { signal: ctx.signal });
-    return [note(t('figure.attribution.token', { token: nameOf({ id: found.token_id, token: found.token }) })), waterfall(found, false)];
+    return [note(t('figure.attribution.token', { token: nameOf(found.attribution_of) })), waterfall(found, false)];
   } });
 }
 
