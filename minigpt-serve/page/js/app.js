@@ -56,7 +56,8 @@ function show(at) {
   drawHeader(at);
   if (problem) { fill(main, failure(problem, load)); return; }
   if (!models) { fill(main, waiting(400)); return; }
-  if (mounted?.place === at.place) { mounted.update?.(context(at)); return; }
+  // A place that can't go on with what is chosen now says false, and is made anew.
+  if (mounted?.place === at.place && mounted.update?.(context(at)) !== false) return;
   remount();
 }
 

@@ -10,6 +10,13 @@ import { answer } from './answer.js';
 import { drawer } from './drawer.js';
 import { settingsOf } from '../inside/next.js';
 
+/** A model that knows ids alone can't talk, but can be looked into. */
+function withoutTokenizer(root, ctx) {
+  const { id } = ctx.model;
+  root.append(h('h1', t('chat.title')), empty(t('chat.no_tokenizer', { model: id })), h('p', { class: 'row center' }, h('a', { class: 'button', href: link('inside', { model: id }) }, t('learn.inside'))));
+  return { update: next => next.model?.id === id };
+}
+
 /** What was said, by model; kept while the page is open. */
 const kept = new Map();
 const talk = model => { if (!kept.has(model)) kept.set(model, []); return kept.get(model); };
@@ -17,6 +24,7 @@ const MOST = 4;
 
 export function mount(root, ctx) {
   if (!ctx.model) { root.append(h('h1', t('chat.title')), empty(t('empty.model'), 'minigpt demo')); return {}; }
+  if (!ctx.model.tokenizer) return withoutTokenizer(root, ctx);
   const columns = h('div', { class: 'columns' }), box = h('textarea', { rows: 2, placeholder: t('chat.placeholder'), 'aria-label': t('chat.placeholder'), dir: 'auto' });
   const send = h('button', { type: 'submit', class: 'primary' }, t('chat.send')), halt = h('button', { type: 'button', hidden: true }, t('chat.stop'));
   const others = h('span', { class: 'row' }), panel = drawer(), form = h('form', box, h('div', { class: 'row spread' }, h('span', { class: 'row' }, panel.toggle, others), h('span', { class: 'row' }, halt, send)));
@@ -77,7 +85,7 @@ export function mount(root, ctx) {
   box.addEventListener('keydown', event => { if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) { event.preventDefault(); form.requestSubmit(); } });
   halt.addEventListener('click', () => running?.abort());
   ctx.signal.addEventListener('abort', () => running?.abort());
-  const update = next => { ctx = next; panel.put(settingsOf(ctx.params), ctx); draw(); };
+  const update = next => { if (!next.model?.tokenizer) return false; ctx = next; panel.put(settingsOf(ctx.params), ctx); draw(); return true; };
   update(ctx);
   return { update, unmount: () => running?.abort() };
 }

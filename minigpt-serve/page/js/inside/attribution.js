@@ -5,6 +5,7 @@ import { inspect } from '../api.js';
 import { nameOf } from '../tokens.js';
 import { number, signed } from '../numbers.js';
 import { tip } from '../parts/tip.js';
+import { empty } from '../parts/message.js';
 
 /** What a component is called. */
 export function componentName({ component, layer, head }) {
@@ -14,7 +15,12 @@ export function componentName({ component, layer, head }) {
   return t(`part.${component}`);
 }
 
+/** Whether a model's logits are a sum of what its parts wrote; a post-norm model's are not. */
+export const isSum = model => model.config.norm_position !== 'post';
+export const notASum = () => empty(t('attribution.post'));
+
 export default async function attribution(chosen) {
+  if (!isSum(chosen.model)) return notASum();
   const { model, reading, at, params, change, signal } = chosen;
   const token = /^\d+$/.test(params.token ?? '') ? Number(params.token) : undefined;
   const [found, next] = await Promise.all([inspect('attribution', { model: model.id, ids: reading.ids, at, token }, { signal }), inspect('next', { model: model.id, ids: reading.ids, at }, { signal })]);

@@ -12,6 +12,8 @@ import { failure } from '../parts/message.js';
 import { oneHead, smallHeads } from './heads-data.js';
 
 const SIZE = 48;
+/** Up to so many heads side by side there is room for words below them. */
+const FEW = 6;
 
 export default async function heads(chosen, state) {
   const { model, reading, layer, head, at, change, signal, key } = chosen;
@@ -22,7 +24,7 @@ export default async function heads(chosen, state) {
   const pattern = await oneHead({ model: model.id, ids: reading.ids, layer, head, signal });
   fill(big, h('h3', t('head.name', { layer, head })), ...large(chosen, pattern));
   chosen.overlay.draw(at, pattern.row(at));
-  return [h('p', { class: 'prose quiet' }, t('heads.lead')), h('div', { class: 'heads' }, h('div', { class: 'scroll' }, grid.element), big), grid.note,
+  return [h('p', { class: 'prose quiet' }, t('heads.lead')), h('div', { class: `heads${n_head > FEW ? ' many' : ''}` }, h('div', { class: 'scroll' }, grid.element), big), grid.note,
     n_layer * n_head === 1 ? h('p', { class: 'quiet' }, t('heads.one')) : null];
 }
 
@@ -42,7 +44,7 @@ export function large(chosen, pattern, { height = 400, width = 400 } = {}) {
 function makeGrid({ model, reading, change, signal, key }) {
   const { n_layer, n_head } = model.config;
   const cells = [], roles = [];
-  const element = h('div', { class: 'head-grid', role: 'group', 'aria-label': t('heads.grid'), style: { 'grid-template-columns': `2.4rem repeat(${n_head}, minmax(58px, 92px))` } },
+  const element = h('div', { class: `head-grid${n_head > FEW ? ' dense' : ''}`, role: 'group', 'aria-label': t('heads.grid'), style: { 'grid-template-columns': `2.4rem repeat(${n_head}, ${n_head > FEW ? 'minmax(20px, 58px)' : 'minmax(58px, 92px)'})` } },
     h('span'), Array.from({ length: n_head }, (_, head) => h('span', { class: 'small quiet' }, t('head.short', { head }))));
   for (let layer = 0; layer < n_layer; layer++) {
     element.append(h('span', { class: 'small quiet layer-name' }, t('layer.short', { layer })));
@@ -78,8 +80,9 @@ async function measure(model, cells, roles, note, signal) {
     measured.heads.forEach((found, i) => {
       // The role, or the one that it comes nearest to, with its score and that of untrained weights.
       const near = found.role ?? ['previous', 'duplicate', 'induction'].sort((a, b) => found[b] - found.baseline[b] - found[a] + found.baseline[a])[0];
-      fill(roles[i], h('strong', found.role ? t(`role.${found.role}`) : t('role.none')), measured.heads.length <= 64 && h('span', { class: 'num' }, `${found.role ? '' : `${t(`role.${near}`)} `}${fixed(found[near], 2)} (${fixed(found.baseline[near], 2)})`));
+      fill(roles[i], h('strong', found.role ? t(`role.${found.role}`) : t('role.none')), h('span', { class: 'num' }, `${found.role ? '' : `${t(`role.${near}`)} `}${fixed(found[near], 2)} (${fixed(found.baseline[near], 2)})`));
       roles[i].classList.toggle('named', Boolean(found.role));
+      cells[i].button.classList.toggle('named', Boolean(found.role));
       const line = name => [h('dt', t(`role.${name}`)), h('dd', { class: 'num' }, `${fixed(found[name], 2)} (${fixed(found.baseline[name], 2)})`)];
       cells[i].button.about = [h('strong', t('head.name', { layer: found.layer, head: found.head })), h('dl', line('previous'), line('duplicate'), line('induction')), h('p', t('heads.baseline'))];
       cells[i].button.setAttribute('aria-label', `${t('head.name', { layer: found.layer, head: found.head })}: ${found.role ? t(`role.${found.role}`) : t('role.none')}`);

@@ -68,7 +68,8 @@ export function heatmap({ rows, columns, value, scale, cell = 18, width = 560, h
   box.addEventListener('scroll', paint, { passive: true });
   box.light = cellNow => { lit = cellNow; paint(); };
   box.select = cellNow => { at = cellNow; paint(); };
-  requestAnimationFrame(draw);
+  // What is selected can be seen from the beginning.
+  requestAnimationFrame(() => { if (at) { box.scrollTop = clampScroll(0, at[0], view[1]); box.scrollLeft = clampScroll(0, at[1], view[0]); } draw(); });
   box.redraw = draw;
   [box.clientWidthWanted, box.clientHeightWanted] = view;
   return box;

@@ -25,6 +25,6 @@ export async function show(box, make, { signal, height = 240 } = {}) {
   try { done(await make()); } catch (error) {
     if (error.name === 'AbortError') return;
     if (!error.status && error.code !== 'away') console.error(error);
-    done(failure(error, () => show(box, make, { signal, height })));
+    done(failure(error, error.status === 400 ? null : () => show(box, make, { signal, height })));
   }
 }

@@ -42,7 +42,13 @@ export function strip({ tokens, selected, onselect, onpoint, label, plain = fals
     buttons[next].focus();
     onselect?.(next, true);
   });
-  element.select = index => buttons.forEach((button, i) => { button.setAttribute('aria-pressed', String(i === index)); button.tabIndex = i === index ? 0 : -1; });
+  /** Scrolls the strip, not the page, so that a token can be seen. */
+  const reveal = index => {
+    const cell = buttons[index]?.getBoundingClientRect(), r = element.getBoundingClientRect();
+    if (cell && r.height && (cell.top < r.top || cell.bottom > r.bottom)) element.scrollTop += cell.top - r.top - (r.height - cell.height) / 2;
+  };
+  if (selected) requestAnimationFrame(() => reveal(selected));
+  element.select = index => { buttons.forEach((button, i) => { button.setAttribute('aria-pressed', String(i === index)); button.tabIndex = i === index ? 0 : -1; }); reveal(index); };
   element.cell = index => buttons[index];
   element.mark = weights => buttons.forEach((button, i) => button.style.setProperty('--weight', weights ? Math.sqrt(weights[i] ?? 0) : 0));
   return element;
