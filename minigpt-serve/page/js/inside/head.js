@@ -39,7 +39,8 @@ export function steps({ q, k, v, keys, names, selected, truth, scaleBy }) {
   // Where nobody points: the selected query and the key that it looks at most.
   const row = Math.max(0, keys.indexOf(selected)), seen = keys.map(j => all.weights[row][j]), first = [row, seen.indexOf(Math.max(...seen))];
   const point = cell => { tables.forEach(table => table.light(cell ?? undefined)); explain(cell ?? first); };
-  const make = (caption, values, scale, format = brief) => { const table = matrix({ values, scale, format, rows: labels, columns: labels, label: caption, onpoint: point, describe: (i, j) => about(i, j) }); tables.push(table); return table; };
+  const written = keys.length > 4 ? brief : x => fixed(x, 2);
+  const make = (caption, values, scale, format = written) => { const table = matrix({ values, scale, format, rows: labels, columns: labels, label: caption, onpoint: point, describe: (i, j) => about(i, j) }); tables.push(table); return table; };
   const about = (i, j) => [h('strong', { class: 'mono', dir: 'auto' }, `${labels[i]} → ${labels[j]}`), h('dl', [['q·k', number(all.raw[i][keys[j]])], ['÷ √d', number(all.scaled[i][keys[j]])], ['softmax', keys[j] > keys[i] ? t('heads.hidden') : percent(all.weights[i][keys[j]])]].map(([a, b]) => [h('dt', a), h('dd', { class: 'num' }, b)]))];
 
   function explain([i, j]) {

@@ -32,7 +32,7 @@ export function mount(root, ctx) {
     fill(list, runs.map(run => h('li', { class: on.includes(run.name) ? 'on' : null }, h('label', { class: 'run' }, h('input', { type: 'checkbox', checked: on.includes(run.name), onchange: event => {
       const next = event.target.checked ? [...on, run.name] : on.filter(name => name !== run.name);
       ctx.change({ runs: next.join(','), snap: null });
-    } }), h('span', { class: 'run-name' }, h('strong', run.name), run.running && h('span', { class: 'live' }, t('training.live'))), sparkline(run.spark, { colour: on.includes(run.name) ? colourOf(on.indexOf(run.name)) : 'var(--ink-3)' }), h('span', { class: 'small quiet num' }, run.kind === 'sweep' ? t('training.sweep') : `${short(run.step)} ${t('unit.steps')} · ${number(run.val_loss ?? run.loss, 3)}`)))));
+    } }), h('span', { class: 'run-name' }, h('strong', run.name), run.running && h('span', { class: 'live' }, t('training.live'))), run.kind !== 'sweep' && sparkline(run.spark, { colour: on.includes(run.name) ? colourOf(on.indexOf(run.name)) : 'var(--ink-3)' }), h('span', { class: 'small quiet num' }, run.kind === 'sweep' ? t('training.sweep') : `${short(run.step)} ${t('unit.steps')} · ${number(run.val_loss ?? run.loss, 3)}`)))));
   }
 
   async function load(name) {

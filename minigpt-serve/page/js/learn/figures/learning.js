@@ -27,7 +27,7 @@ export function descent(ctx) {
   const out = h('div');
   show(out, async () => {
     const runs = ctx.features.runs ? (await json('/v1/runs', { signal: ctx.signal })).runs.filter(run => run.kind !== 'sweep' && run.step > 0) : [];
-    return runs.length ? recorded(ctx, runs[0].name) : note(t('figure.descent.none'));
+    return runs.length ? recorded(ctx, (runs.find(run => run.name === ctx.model?.id) ?? runs[0]).name) : note(t('figure.descent.none'));
   }, { signal: ctx.signal, height: 380 });
   return out;
 }
