@@ -52,7 +52,7 @@ export function mount(root, ctx) {
           : h('div', { class: 'empty' }, h('p', t('chat.empty')), h('div', { class: 'row center' }, questions().map(question => h('button', { type: 'button', onclick: () => ask(question) }, question)))));
     }));
     halt.hidden = !running;
-    send.disabled = Boolean(running);
+    send.hidden = Boolean(running);
   }
 
   /** Asks all models that are shown, each with its own history. */

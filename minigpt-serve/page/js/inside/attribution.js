@@ -39,7 +39,7 @@ export function waterfall(found, sorted, change) {
   const place = x => `${(100 * (x - low)) / span}%`;
   const line = (name, from, to, text, kind, about, open) => {
     const inner = [h('span', { class: 'name' }, name), h('span', { class: 'track' }, h('span', { class: 'zero', style: { left: place(0) } }), h('span', { class: `piece ${kind}`, style: { left: place(Math.min(from, to)), width: `${(100 * Math.abs(to - from)) / span}%` } })), h('span', { class: 'value num' }, text)];
-    const row = open ? h('button', { type: 'button', class: 'bar-row', onclick: open }, inner) : h('span', { class: 'bar-row' }, inner);
+    const row = open ? h('button', { type: 'button', class: 'bar-row', onclick: open }, inner) : h('span', { class: 'bar-row', tabindex: about ? 0 : null, role: about ? 'note' : null }, inner);
     return h('li', about ? tip(row, about) : row);
   };
   return h('ul', { class: 'bars waterfall', 'aria-label': t('view.attribution') },

@@ -57,7 +57,7 @@ export function steps({ q, k, v, keys, names, selected, truth, scaleBy }) {
 
   const sums = h('table', { class: 'matrix sums' }, h('caption', t('head.sum')), h('thead', h('tr', h('th', 'Σ'))), h('tbody', all.weights.map(row => h('tr', h('td', { class: 'num' }, fixed(row.reduce((x, y) => x + y, 0), 2))))));
   const columns = [...Array(Math.min(4, v[0].length)).keys()];
-  const mixed = matrix({ values: all.output.map(row => columns.map(c => row[c])), scale: differenceScale(Math.max(1e-9, ...all.output.flat().map(Math.abs))), rows: labels, columns: columns.map(c => `z${sub(c)}`), label: t('head.step5', { of: v[0].length }) });
+  const mixed = matrix({ values: all.output.map(row => columns.map(c => row[c])), scale: differenceScale(Math.max(1e-9, ...all.output.flat().map(Math.abs))), rows: labels, columns: columns.map(c => `z${sub(c)}`), label: t('head.step5', { of: v[0].length }), describe: (i, c) => `${labels[i]}: z${sub(c)} = ${number(all.output[i][c])}` });
   const scores = differenceScale(most), cell = (...tables) => h('div', { class: 'scroll' }, tables);
   const figure = h('div', { class: 'steps-row' }, cell(make(t('head.step1'), part(all.raw), scores)), cell(make(t('head.step2'), part(all.scaled), scores)), cell(make(t('head.step3'), part(all.masked), scores)),
     cell(h('div', { class: 'beside' }, make(t('head.step4'), part(all.weights), weightScale, x => fixed(x, 2)), sums)), cell(mixed));

@@ -50,7 +50,7 @@ function makeGrid({ model, reading, change, signal, key }) {
     element.append(h('span', { class: 'small quiet layer-name' }, t('layer.short', { layer })));
     for (let head = 0; head < n_head; head++) {
       const canvas = h('canvas', { class: 'thumb', width: 10, height: 10 }), role = h('span', { class: 'role' }, '\u00a0');
-      const button = h('button', { type: 'button', class: 'head-cell', 'aria-label': t('head.name', { layer, head }), onclick: () => change({ layer, head }) }, canvas, role);
+      const button = h('button', { type: 'button', class: 'head-cell', onclick: () => change({ layer, head }) }, h('span', { class: 'unseen' }, t('head.name', { layer, head })), canvas, role);
       const index = layer * n_head + head;
       cells[index] = { button, canvas };
       roles[index] = role;
@@ -85,7 +85,7 @@ async function measure(model, cells, roles, note, signal) {
       cells[i].button.classList.toggle('named', Boolean(found.role));
       const line = name => [h('dt', t(`role.${name}`)), h('dd', { class: 'num' }, `${fixed(found[name], 2)} (${fixed(found.baseline[name], 2)})`)];
       cells[i].button.about = [h('strong', t('head.name', { layer: found.layer, head: found.head })), h('dl', line('previous'), line('duplicate'), line('induction')), h('p', t('heads.baseline'))];
-      cells[i].button.setAttribute('aria-label', `${t('head.name', { layer: found.layer, head: found.head })}: ${found.role ? t(`role.${found.role}`) : t('role.none')}`);
+      if (found.role) cells[i].button.firstChild.textContent = `${t('head.name', { layer: found.layer, head: found.head })}: ${t(`role.${found.role}`)}.`;
     });
     const c = measured.copying;
     fill(note, t('heads.margin', { margin: measured.margin, first: number(c.first_half_loss, 3), second: number(c.second_half_loss, 3) }));

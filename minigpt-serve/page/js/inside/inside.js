@@ -42,6 +42,7 @@ export function mount(root, ctx) {
     state.ctx = ctx = next;
     const { params, model } = ctx;
     fill(offered, h('span', { class: 'quiet' }, t('examples')), examples(model).map(text => h('button', { type: 'button', class: 'plain', dir: 'auto', onclick: () => ctx.change({ text, ids: null, at: null }) }, text)));
+    tokens.classList.toggle('noted', Boolean(model.separator));
     const text = params.text ?? examples(model)[0] ?? '';
     if (document.activeElement !== input && input.value !== text && params.ids === undefined) input.value = text;
     if (params.ids !== undefined && !model.tokenizer) input.value = params.ids;
