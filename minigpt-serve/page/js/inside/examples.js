@@ -34,6 +34,7 @@ const QUESTION_PAIRS = [
   ...[['Chile', 'Peru'], ['France', 'Italy']].map(pair => pair.map(country => [`What is the capital of ${country}?`, 'The capital of'])),
   ['Chile', 'Peru'].map(country => [`What is the capital of ${country}?`, `The capital of ${country} is`]),
   ...[['智利', '秘鲁'], ['法国', '日本'], ['意大利', '西班牙']].map(pair => pair.map(country => [`${country}的首都是哪里？`, ''])),
+  ['智利', '秘鲁'].map(country => [`${country}的首都是哪里？`, country]),
 ];
 
 /** Questions for the chat. */

@@ -4,7 +4,7 @@ import { t } from '../i18n.js';
 import { inspect } from '../api.js';
 import { nameOf } from '../tokens.js';
 import { number, percent, fixed } from '../numbers.js';
-import { heatmap, framed } from '../parts/heatmap.js';
+import { heatmap, framed, room } from '../parts/heatmap.js';
 import { legend } from '../parts/legend.js';
 import { attentionScale } from '../parts/paint.js';
 import { tip } from '../parts/tip.js';
@@ -30,6 +30,7 @@ export default async function heads(chosen, state) {
 
 /** One head large, with scrolling. */
 export function large(chosen, pattern, { height = 400, width = 400 } = {}) {
+  width = room(width);
   const { reading, at, change, overlay } = chosen, n = pattern.n;
   const cell = n > 400 ? 8 : n > 60 ? 12 : Math.max(14, Math.min(40, Math.floor(width / n)));
   const names = i => nameOf(reading.tokens[i]);

@@ -4,7 +4,7 @@ import { t } from '../i18n.js';
 import { inspect } from '../api.js';
 import { nameOf } from '../tokens.js';
 import { number, percent, fixed } from '../numbers.js';
-import { heatmap, framed } from '../parts/heatmap.js';
+import { heatmap, framed, room } from '../parts/heatmap.js';
 import { legend } from '../parts/legend.js';
 import { differenceScale } from '../parts/paint.js';
 import { failure, empty } from '../parts/message.js';
@@ -51,7 +51,7 @@ function maps(found, reading, other, { change, layer, head, at, model }) {
   const name = (id, token) => nameOf({ id, token });
   const label = p => { const [a, b] = [nameOf(reading.tokens[p]), nameOf(other.tokens[p])]; return a === b ? a : `${a} / ${b}`; };
   const scale = differenceScale(1), n = reading.tokens.length, layers = found.layers_positions.length;
-  const cell = Math.max(14, Math.min(40, Math.floor(620 / n)));
+  const cell = Math.max(14, Math.min(40, Math.floor(room(620) / n)));
   const describe = (title, x) => [h('strong', { dir: 'auto' }, title), h('p', t('patching.back', { share: percentOf(x) }))];
   const positions = heatmap({ rows: layers, columns: n, cell, width: 640, label: t('patching.positions'), scale: x => scale(-x), value: (l, p) => found.layers_positions[l][p], selected: [layer, at],
     describe: (l, p) => describe(`${t('pass.block', { n: l })} · ${label(p)}`, found.layers_positions[l][p]), spoken: (l, p) => `${t('pass.block', { n: l })}, ${label(p)}: ${percentOf(found.layers_positions[l][p])}`, onselect: (l, p) => change({ layer: l, at: p }, { replace: true }) });

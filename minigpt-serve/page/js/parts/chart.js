@@ -45,7 +45,7 @@ export function chart({ series, marks = [], height = 320, log = false, smoothing
     fill(svg,
       h('svg:clipPath', { id }, h('svg:rect', { x: PAD.left, y: PAD.top - 3, width: s.w, height: s.hgt + 6 })),
       yTicks.map(y => [h('svg:line', { x1: PAD.left, x2: width - PAD.right, y1: s.fy(y), y2: s.fy(y), class: 'grid' }), h('svg:text', { x: PAD.left - 6, y: s.fy(y) + 4, class: 'axis', 'text-anchor': 'end' }, tick(y))]),
-      ticks(s.x0, s.x1, Math.max(2, Math.floor(s.w / 90))).filter(x => x >= s.x0 && x <= s.x1).map(x => h('svg:text', { x: s.fx(x), y: height - 18, class: 'axis', 'text-anchor': 'middle' }, xText(x))),
+      ticks(s.x0, s.x1, Math.max(3, Math.floor(s.w / 90))).filter(x => x >= s.x0 && x <= s.x1).map(x => h('svg:text', { x: s.fx(x), y: height - 18, class: 'axis', 'text-anchor': 'middle' }, xText(x))),
       xLabel && h('svg:text', { x: width - PAD.right, y: height - 3, class: 'axis', 'text-anchor': 'end' }, xLabel),
       yLabel && h('svg:text', { x: 2, y: 12, class: 'axis' }, yLabel),
       h('svg:g', { 'clip-path': `url(#${id})` },

@@ -75,6 +75,9 @@ export function heatmap({ rows, columns, value, scale, cell = 18, width = 560, h
   return box;
 }
 
+/** How wide a map may be in this window, beside its names. */
+export const room = most => Math.max(200, Math.min(most, innerWidth - 150));
+
 /** A map with names at its left and below it; without them where it scrolls, or where a name would have no room. */
 export function framed(map, { rows, columns, cell, names = [] }) {
   if (rows * cell > map.clientHeightWanted || columns * cell > map.clientWidthWanted || cell < 13) return map;
