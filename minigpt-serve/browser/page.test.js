@@ -154,6 +154,19 @@ test('a block is switched off as a whole, and what is off is named', async () =>
   await visited.close();
 });
 
+test('a text that is too long says so, and a shorter one is shown again', async () => {
+  const visited = await open('#/inside?view=lens'), { page } = visited;
+  await page.locator('.view .lens').waitFor();
+  await page.locator('textarea').fill('long '.repeat(400));
+  await page.locator('.tokens-box .failure').waitFor();
+  assert.ok(await page.locator('.view').isHidden());
+  await page.locator('textarea').fill('智利的首都是哪里？<sep>');
+  await page.locator('.view .lens').waitFor();
+  await page.locator('textarea').fill('');
+  await page.getByText('Type something above').waitFor();
+  await visited.close();
+});
+
 test('nothing jumps while data arrive', async () => {
   const visited = await visit(chrome), { page } = visited;
   await page.addInitScript(() => { window.moved = 0; new PerformanceObserver(list => list.getEntries().forEach(entry => { if (!entry.hadRecentInput) window.moved += entry.value; })).observe({ type: 'layout-shift', buffered: true }); });

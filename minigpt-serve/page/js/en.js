@@ -6,7 +6,7 @@ export default {
   away: 'The server is away. Waiting for it to come back …', 'away.loading': 'The server is loading its model …',
   'error.away': 'The server does not answer. If it was stopped, start it again with minigpt serve; this page goes on by itself.', 'error.status': 'The server answered with status {status}.',
   'key.label': 'Key of the server', 'key.wanted': 'This server asks for a key: the one it was started with (--api-key).', 'key.wrong': 'This key is not the right one. Try another.', 'key.use': 'Use it',
-  'empty.model': 'No model is loaded. In a terminal:',
+  'empty.model': 'No model is loaded. In a terminal:', 'empty.runs': 'Runs can be watched, and their snapshots looked into, under Training.',
   'chapter.link': 'Explained in chapter {n}',
   'unit.bits': 'bits', 'unit.step': 'step', 'unit.steps': 'steps',
   'layer.short': 'L{layer}', 'head.short': 'H{head}', 'head.name': 'Head {head} of block {layer}',

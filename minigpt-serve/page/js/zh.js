@@ -6,7 +6,7 @@ export default {
   away: '服务器暂时没有响应，正在等它回来……', 'away.loading': '服务器正在加载模型……',
   'error.away': '服务器没有响应。如果它已停止，请用 minigpt serve 重新启动，本页会自动继续。', 'error.status': '服务器返回了状态码 {status}。',
   'key.label': '服务器的密钥', 'key.wanted': '这个服务器需要密钥，也就是启动时 --api-key 给出的那一个。', 'key.wrong': '密钥不对，请换一个。', 'key.use': '使用',
-  'empty.model': '还没有加载模型。请在终端里运行：',
+  'empty.runs': '训练过程和其中的快照，可以在“训练”里看。', 'empty.model': '还没有加载模型。请在终端里运行：',
   'chapter.link': '详见第 {n} 章',
   'unit.bits': '比特', 'unit.step': '步', 'unit.steps': '步',
   'layer.short': '层 {layer}', 'head.short': '头 {head}', 'head.name': '第 {layer} 层的头 {head}',

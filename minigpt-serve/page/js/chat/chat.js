@@ -3,7 +3,7 @@ import { h, fill, say, perFrame } from '../dom.js';
 import { t } from '../i18n.js';
 import { link } from '../router.js';
 import { short } from '../numbers.js';
-import { empty } from '../parts/message.js';
+import { empty, noModel } from '../parts/message.js';
 import { questions } from '../inside/examples.js';
 import { turnView } from './turn.js';
 import { answer } from './answer.js';
@@ -23,7 +23,7 @@ const talk = model => { if (!kept.has(model)) kept.set(model, []); return kept.g
 const MOST = 4;
 
 export function mount(root, ctx) {
-  if (!ctx.model) { root.append(h('h1', t('chat.title')), empty(t('empty.model'), 'minigpt demo')); return {}; }
+  if (!ctx.model) { root.append(h('h1', t('chat.title')), noModel(ctx)); return {}; }
   if (!ctx.model.tokenizer) return withoutTokenizer(root, ctx);
   const columns = h('div', { class: 'columns' }), box = h('textarea', { rows: 2, placeholder: t('chat.placeholder'), 'aria-label': t('chat.placeholder'), dir: 'auto' });
   const send = h('button', { type: 'submit', class: 'primary' }, t('chat.send')), halt = h('button', { type: 'button', hidden: true }, t('chat.stop'));

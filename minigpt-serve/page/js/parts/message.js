@@ -10,6 +10,11 @@ export function empty(text, command) {
   return h('div', { class: 'empty' }, h('p', text), command && h('p', h('code', command)));
 }
 
+/** No model is served: how to get one; and where the runs are, if there are some to watch. */
+export function noModel({ features }) {
+  return h('div', { class: 'empty' }, h('p', t('empty.model')), h('p', h('code', 'minigpt demo')), features.runs && h('p', h('a', { href: '#/training' }, t('empty.runs'))));
+}
+
 /** A place of a fixed least height in which something will appear. */
 export function waiting(height = 240) {
   return h('div', { class: 'waiting', style: { 'min-height': `${height}px` }, 'aria-busy': 'true' }, h('span', { class: 'unseen' }, t('loading')));
