@@ -68,7 +68,7 @@ function makeGrid({ model, reading, change, signal, key }) {
       canvas.width = canvas.height = image.width;
       canvas.getContext('2d').drawImage(image, 0, 0);
     })).catch(error => { if (error.name !== 'AbortError') roles[layer * n_head].textContent = '⚠'; });
-  }), { rootMargin: '100px' });
+  }), { rootMargin: '600px' });
   for (let layer = 0; layer < n_layer; layer++) { const { button } = cells[layer * n_head]; button.dataset.layer = layer; seen.observe(button); }
   const note = h('div', { class: 'small quiet role-note' });
   measure(model, cells, roles, note, signal);
