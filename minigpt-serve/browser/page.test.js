@@ -226,9 +226,18 @@ test('a stream is cancelled, and the server stops writing', async () => {
   const visited = await open('#/chat?model=wide&t=2'), { page } = visited;
   await page.route('**/v1/chat/completions', async route => route.continue({ postData: JSON.stringify({ ...route.request().postDataJSON(), ignore_eos: true, max_completion_tokens: 900 }) }));
   await page.getByRole('textbox').fill('Say something long');
+  // Pressed within the page, as soon as there are a few tokens: a quick program would have said all 900 before a driver's click.
+  const pressed = page.evaluate(() => new Promise(done => {
+    const watch = new MutationObserver(() => {
+      if (document.querySelectorAll('.answer .said').length < 4) return;
+      watch.disconnect();
+      [...document.querySelectorAll('.ask button')].find(button => button.textContent === 'Stop').click();
+      done();
+    });
+    watch.observe(document.querySelector('.columns'), { childList: true, subtree: true });
+  }));
   await page.keyboard.press('Enter');
-  await page.locator('.answer .said').nth(3).waitFor();
-  await page.getByRole('button', { name: 'Stop' }).click();
+  await pressed;
   await page.getByText('stopped').waitFor();
   for (let tries = 0; ; tries++) {
     const slots = await (await fetch(`${server.address}/slots?model=wide`)).json();
