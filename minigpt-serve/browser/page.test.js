@@ -22,6 +22,13 @@ const fine = async ({ page, wrong, violations }) => {
   assert.equal(await page.locator('.failure').count(), 0, await page.locator('.failure').allTextContents().then(texts => texts.join()));
 };
 
+/** Values that were meant to be left out, or that nobody found, and stand on the page as words. */
+function strayWords() {
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+  while (walker.nextNode()) { const text = walker.currentNode.data.trim(); if (/^(null|false|true|NaN)$|undefined|\[object/.test(text) && !walker.currentNode.parentElement.closest('.mono, code, pre')) found.push(text); }
+  return [...found, ...[...document.querySelectorAll('.mono')].map(e => e.textContent).filter(text => /undefined|\[object|^#?NaN$/.test(text))];
+}
+
 for (const language of ['en', 'zh']) {
   test(`every place and view in ${language}: nothing goes wrong, and each asks its question`, async () => {
     const visited = await open('#/chat', { language }), { page } = visited;
@@ -32,6 +39,7 @@ for (const language of ['en', 'zh']) {
       if (name.startsWith('inside')) assert.equal(await page.locator('.view a[href^="#/learn"]').count(), 1, name);
       assert.equal(await page.evaluate(() => document.documentElement.lang), language === 'zh' ? 'zh-CN' : 'en');
       assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name} is wider than the window`);
+      assert.deepEqual(await page.evaluate(strayWords), [], name);
       await fine(visited).catch(error => { error.message = `${name}: ${error.message}`; throw error; });
     }
     await visited.close();
@@ -111,13 +119,125 @@ test('an answer streams, tells its probabilities, and leads inside', async () =>
   await visited.close();
 });
 
+test('a question is asked again and edited; several models answer side by side', async () => {
+  const visited = await open('#/chat?t=0&beside=single,post'), { page } = visited;
+  await page.getByRole('textbox').fill('智利的首都是哪里？');
+  await page.keyboard.press('Enter');
+  await page.locator('.column').nth(2).locator('.tools a').waitFor();
+  assert.deepEqual(await page.locator('.column h2').allTextContents(), ['first', 'single', 'post']);
+  const said = await page.locator('.answer').first().textContent();
+  await page.getByRole('button', { name: 'Ask again' }).first().click();
+  await page.locator('.column').nth(2).locator('.tools a').waitFor();
+  assert.equal(await page.locator('.answer').first().textContent(), said, 'greedy says the same again');
+  await page.getByRole('button', { name: 'Edit' }).first().click();
+  await page.locator('.question textarea').fill('法国的首都是哪里？');
+  await page.locator('.question form button').click();
+  await page.locator('.question p', { hasText: '法国' }).nth(2).waitFor();
+  await page.locator('.column').nth(2).locator('.tools a').waitFor();
+  assert.equal(await page.locator('.turn').count(), 3, 'the edited question takes the place of the first');
+  await page.goto(`${server.address}/#/chat?model=bare`);
+  await page.getByText('has no tokenizer').waitFor();
+  await page.goto(`${server.address}/#/chat?model=first`);
+  await page.getByRole('textbox').waitFor();
+  await fine(visited);
+  await visited.close();
+});
+
+test('a block is switched off as a whole, and what is off is named', async () => {
+  const visited = await open('#/inside?view=ablation'), { page } = visited;
+  await page.getByRole('button', { name: 'Block 0 is on' }).click();
+  await page.getByRole('heading', { name: 'Without Block 0' }).waitFor();
+  assert.ok(await page.getByRole('button', { name: '0.1 is on' }).isDisabled());
+  await page.getByRole('button', { name: 'All on again' }).click();
+  await page.getByText('Everything is on').waitFor();
+  await fine(visited);
+  await visited.close();
+});
+
+test('a text that is too long says so, and a shorter one is shown again', async () => {
+  const visited = await open('#/inside?view=lens'), { page } = visited;
+  await page.locator('.view .lens').waitFor();
+  await page.locator('textarea').fill('long '.repeat(400));
+  await page.locator('.tokens-box .failure').waitFor();
+  assert.ok(await page.locator('.view').isHidden());
+  await page.locator('textarea').fill('智利的首都是哪里？<sep>');
+  await page.locator('.view .lens').waitFor();
+  await page.locator('textarea').fill('');
+  await page.getByText('Type something above').waitFor();
+  await visited.close();
+});
+
+test('nothing jumps while data arrive', async () => {
+  const visited = await visit(chrome), { page } = visited;
+  await page.addInitScript(() => { window.moved = 0; new PerformanceObserver(list => list.getEntries().forEach(entry => { if (!entry.hadRecentInput) window.moved += entry.value; })).observe({ type: 'layout-shift', buffered: true }); });
+  for (const [name, hash] of Object.entries(PLACES)) {
+    await page.goto('about:blank');
+    await page.goto(`${server.address}/${hash}`);
+    await quiet(page);
+    await page.waitForTimeout(200);
+    const moved = await page.evaluate(() => window.moved);
+    assert.ok(moved < 0.05, `${name} moves by ${moved}`);
+  }
+  await visited.close();
+});
+
+test('a curve is zoomed, and the crosshair shows the sample of its step', async () => {
+  const visited = await open('#/training?runs=first'), { page } = visited;
+  await page.locator('.sample blockquote').waitFor();
+  const chart = page.locator('.chart').first(), { x, y, width } = await chart.boundingBox();
+  const last = await page.locator('.sample small').textContent(), ticks = () => chart.locator('.axis').allTextContents().then(texts => texts.join());
+  const whole = await ticks();
+  await page.mouse.move(x + 70, y + 100);
+  await page.waitForFunction(before => document.querySelector('.sample small').textContent !== before, last);
+  assert.match(await page.locator('.chart-reading').first().textContent(), /step .*first/);
+  await page.mouse.down();
+  await page.mouse.move(x + width / 2, y + 120, { steps: 4 });
+  await page.mouse.up();
+  await page.waitForTimeout(100);
+  assert.notEqual(await ticks(), whole);
+  await page.getByRole('button', { name: 'Whole range' }).click();
+  await page.waitForTimeout(100);
+  assert.equal(await ticks(), whole);
+  await fine(visited);
+  await visited.close();
+});
+
+test('the step at which a role appears is marked on the loss curve', async () => {
+  const visited = await visit(chrome), { page } = visited;
+  await page.route('**/v1/inspect/heads', async route => {
+    const { model } = route.request().postDataJSON(), answer = await route.fetch(), measured = await answer.json();
+    if (Number(/\/(\d+)$/.exec(model)?.[1] ?? 0) > 0) measured.heads[0].role = 'previous';
+    await route.fulfill({ response: answer, json: measured });
+  });
+  await page.goto(`${server.address}/#/training?runs=first`);
+  await page.getByText('previous token 0.0', { exact: true }).waitFor();
+  await visited.close();
+});
+
+test('a sweep is one entry with three pictures, each with its question', async () => {
+  const visited = await open('#/training?runs=sweep'), { page } = visited;
+  await page.locator('.pictures img').nth(2).waitFor();
+  for (const caption of await page.locator('.pictures figcaption').allTextContents()) assert.match(caption, /\?$/);
+  await fine(visited);
+  await visited.close();
+});
+
 test('a stream is cancelled, and the server stops writing', async () => {
   const visited = await open('#/chat?model=wide&t=2'), { page } = visited;
   await page.route('**/v1/chat/completions', async route => route.continue({ postData: JSON.stringify({ ...route.request().postDataJSON(), ignore_eos: true, max_completion_tokens: 900 }) }));
   await page.getByRole('textbox').fill('Say something long');
+  // Pressed within the page, as soon as there are a few tokens: a quick program would have said all 900 before a driver's click.
+  const pressed = page.evaluate(() => new Promise(done => {
+    const watch = new MutationObserver(() => {
+      if (document.querySelectorAll('.answer .said').length < 4) return;
+      watch.disconnect();
+      [...document.querySelectorAll('.ask button')].find(button => button.textContent === 'Stop').click();
+      done();
+    });
+    watch.observe(document.querySelector('.columns'), { childList: true, subtree: true });
+  }));
   await page.keyboard.press('Enter');
-  await page.locator('.answer .said').nth(3).waitFor();
-  await page.getByRole('button', { name: 'Stop' }).click();
+  await pressed;
   await page.getByText('stopped').waitFor();
   for (let tries = 0; ; tries++) {
     const slots = await (await fetch(`${server.address}/slots?model=wide`)).json();
@@ -167,8 +287,8 @@ test('unusual models: 12 × 12 heads and 1,024 tokens, one head, post-norm, no t
   for (const view of VIEWS) {
     await page.goto(`${server.address}/${viewAddress(view, '&model=post')}`);
     await quiet(page);
-    if (view === 'attribution') assert.match(await page.locator('.failure').textContent(), /post-norm/);
-    else await page.waitForFunction(() => !document.querySelector('.view .failure'));
+    if (view === 'attribution') assert.match(await page.locator('.view .empty').textContent(), /post-norm/);
+    await page.waitForFunction(() => !document.querySelector('.view .failure'));
   }
   await page.goto(`${server.address}/#/inside?model=bare&ids=${encodeURIComponent('5 6 7 5 6')}`);
   await quiet(page);
@@ -197,6 +317,8 @@ test('a head of 1,024 × 1,024 scrolls without a long frame', async () => {
     return gaps.slice(5).sort((a, b) => a - b);
   });
   console.log(`scrolling 1,024 × 1,024: median frame ${frames[frames.length >> 1].toFixed(1)} ms, longest ${frames.at(-1).toFixed(1)} ms`);
+  // The longest belongs to the machine, too, when others compute beside the test: nine of ten must be quick whatever happens.
+  assert.ok(frames[Math.floor(frames.length * 0.9)] < 50);
   console.log(`nine frames of ten take up to ${frames[Math.floor(frames.length * 0.9)]} ms`);
   await fine(visited);
   await visited.close();

@@ -7,6 +7,27 @@ const out = process.argv[2], folder = process.env.MODELS ?? trained();
 mkdirSync(out, { recursive: true });
 const server = process.env.SERVER ? { address: process.env.SERVER, stop: async () => {} } : await serve(folder);
 const chrome = await browser(), names = [];
+
+/** Those of the READMEs. */
+const README = {
+  'page-inside.png': { language: 'en', theme: 'light', height: 1404, hash: '#/inside?view=head&layer=2&head=1' },
+  'page-inside.zh.png': { language: 'zh', theme: 'light', height: 1404, hash: `#/inside?view=head&layer=2&head=1&text=${encodeURIComponent('What is the capital of Chile?<sep>The capital of Chile is')}` },
+  'page-learn.zh.png': { language: 'zh', theme: 'dark', height: 1080, hash: '#/learn/3' },
+};
+if (process.env.README) {
+  for (const [name, { hash, height, ...how }] of Object.entries(README)) {
+    const { page, close } = await visit(chrome, { ...how, width: 1280, height });
+    await page.goto(`${server.address}/${hash}`);
+    await quiet(page);
+    await page.waitForTimeout(400);
+    await page.screenshot({ path: join(out, name) });
+    await close();
+  }
+  await chrome.close();
+  await server.stop();
+  process.exit();
+}
+
 for (const language of ['en', 'zh']) for (const theme of ['light', 'dark']) for (const width of [1280, 820, 390]) {
   const { page, wrong, close } = await visit(chrome, { language, theme, width });
   for (const [name, hash] of Object.entries(PLACES)) {

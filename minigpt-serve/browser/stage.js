@@ -1,6 +1,6 @@
 // What the browser tests and the screenshots stand on: models trained here and now, a server, a browser.
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, writeFileSync, cpSync, rmSync, existsSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, writeFileSync, cpSync, rmSync, existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -18,6 +18,15 @@ export function minigpt(folder, ...args) {
   return done.stdout;
 }
 
+/** A folder as `minigpt scaling run` leaves it, of a made-up law. */
+function sweep(folder) {
+  mkdirSync(folder, { recursive: true });
+  const rows = [3e4, 8e4, 2e5, 6e5].flatMap(n => [2e5, 4e5, 8e5, 1.6e6].map((d, i) => `${n},${d},${(1.4 + 40 / n ** 0.34 + 120 / d ** 0.36) * (1 + (i % 2 ? 1 : -1) * 0.002)}`));
+  writeFileSync(join(folder, 'runs.csv'), ['parameters,tokens,loss', ...rows].join('\n'));
+  minigpt(folder, 'scaling', 'fit', '--csv', 'runs.csv', '--out', '.');
+  writeFileSync(join(folder, 'sweep.json'), '{}');
+}
+
 /** A folder with small models: `first` learnt something and kept snapshots; the others have unusual shapes. */
 export function trained() {
   const folder = mkdtempSync(join(tmpdir(), 'minigpt-page-'));
@@ -32,6 +41,7 @@ export function trained() {
   train('wide', 'data.jsonl', ...small.filter(s => !/n_layer|n_head|n_embd|block/.test(s)), 'model.n_layer=12', 'model.n_head=12', 'model.n_embd=48', 'model.block_size=1024', 'train.epochs=1', 'train.snapshots=0');
   train('single', 'data.jsonl', ...small.filter(s => !/n_layer|n_head/.test(s)), 'model.n_layer=1', 'model.n_head=1', 'train.epochs=1', 'train.snapshots=0');
   train('post', 'data.jsonl', ...small, 'model.norm_position=post', 'train.epochs=1', 'train.snapshots=0');
+  sweep(join(folder, 'runs/sweep'));
   cpSync(join(folder, 'runs/single/best'), join(folder, 'bare'), { recursive: true });
   for (const file of ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja', 'vocab.json']) if (existsSync(join(folder, 'bare', file))) rmSync(join(folder, 'bare', file));
   return folder;
@@ -56,10 +66,18 @@ export async function serve(folder, { port = 0, models = MODELS, more = [] } = {
 /** A browser without a window. */
 export const browser = () => chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'] });
 
+/** The page's files from a folder (`PAGE=minigpt-serve/page`), with the server's own headers: a change is seen without a build. */
+async function fromDisk(route) {
+  const path = new URL(route.request().url()).pathname.slice(1) || 'index.html';
+  if (!existsSync(join(process.env.PAGE, path))) return route.continue();
+  try { await route.fulfill({ response: await route.fetch(), status: 200, body: readFileSync(join(process.env.PAGE, path)) }); } catch { await route.abort('connectionrefused').catch(() => {}); }
+}
+
 /** A page that remembers everything that went wrong on it. */
 export async function visit(chrome, { language = 'en', theme = 'light', width = 1280, height = 900 } = {}) {
   const context = await chrome.newContext({ locale: language === 'zh' ? 'zh-CN' : 'en-US', colorScheme: theme, viewport: { width, height }, reducedMotion: 'reduce' });
   await context.addInitScript(() => { window.violations = []; document.addEventListener('securitypolicyviolation', event => window.violations.push(`${event.violatedDirective} ${event.blockedURI}`)); });
+  if (process.env.PAGE) await context.route(/\/($|icon\.svg$|(js|css)\/)/, fromDisk);
   const page = await context.newPage();
   const wrong = [];
   page.on('console', message => { if (message.type() === 'error') wrong.push(message.text()); });
@@ -72,7 +90,8 @@ export async function visit(chrome, { language = 'en', theme = 'light', width = 
 export const quiet = page => page.waitForFunction(() => document.getElementById('loading').hidden && !document.querySelector('[aria-busy]') && document.querySelector('main')?.childElementCount > 0, null, { polling: 50 });
 
 export const VIEWS = ['next', 'head', 'heads', 'lens', 'attribution', 'ablation', 'patching', 'walk'];
-/** The address of a view with something to see. */
-export const viewAddress = (view, more = '') => `#/inside?view=${view}${view === 'ablation' ? '&off=0.1,mlp.0' : ''}${view === 'patching' ? `&text=${encodeURIComponent('法国的首都是哪里？<sep>')}&other=${encodeURIComponent('智利的首都是哪里？<sep>')}` : ''}${more}`;
+/** The address of a view with something to see: of another server's model the page's own examples, of ours two texts as long as each other. */
+const TWO = process.env.SERVER ? '' : `&text=${encodeURIComponent('法国的首都是哪里？<sep>')}&other=${encodeURIComponent('智利的首都是哪里？<sep>')}`;
+export const viewAddress = (view, more = '') => `#/inside?view=${view}${view === 'ablation' ? '&off=0.1,mlp.0' : ''}${view === 'patching' ? TWO : ''}${more}`;
 /** Every place and view. */
-export const PLACES = { chat: '#/chat', ...Object.fromEntries(VIEWS.map(view => [`inside-${view}`, viewAddress(view)])), training: '#/training?runs=first,second', ...Object.fromEntries([1, 2, 3, 4, 5, 6, 7].map(n => [`learn-${n}`, `#/learn/${n}`])) };
+export const PLACES = { chat: '#/chat', ...Object.fromEntries(VIEWS.map(view => [`inside-${view}`, viewAddress(view)])), training: `#/training?runs=${process.env.RUNS ?? 'first,second'}`, ...Object.fromEntries([1, 2, 3, 4, 5, 6, 7].map(n => [`learn-${n}`, `#/learn/${n}`])) };

@@ -41,6 +41,11 @@ test('numbers read well', () => {
   assert.equal(numbers.whole(1234567), '1,234,567');
 });
 
+test('numbers in narrow cells stay narrow, and tiny surprisals are nothing', () => {
+  assert.deepEqual([-25.14, 9.96, 4.02, -0.04, 0, -Infinity].map(numbers.brief), ['−25', '10', '4.0', '0.0', '0.0', '−∞']);
+  assert.deepEqual([0, 0.000174, 0.0123, 13.04].map(numbers.bits), ['0.00', '0.00', '0.0123', '13.0']);
+});
+
 test('tokens that are parts of one character are joined', () => {
   const bytes = [...new TextEncoder().encode('a你🚀')].map(b => ({ bytes: b.toString(16).padStart(2, '0') }));
   assert.deepEqual(tokens.joined(bytes), [{ from: 0, to: 1, text: 'a' }, { from: 1, to: 4, text: '你' }, { from: 4, to: 8, text: '🚀' }]);

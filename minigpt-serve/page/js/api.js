@@ -62,15 +62,19 @@ async function problem(response) {
 export const json = async (path, options) => (await request(path, options)).json();
 export const bytes = async (path, options) => (await request(path, options)).arrayBuffer();
 
-/** A question to the model, remembered: asking the same again costs nothing. The last 60 answers are kept. */
-const answers = new Map();
+/** A question to the model, remembered: asking the same again costs nothing. The latest answers are kept, up to a size. */
+const MOST_BYTES = 48e6, GUESS = 20_000;
+const answers = new Map(), sizes = new Map();
+function keepLatest() {
+  let bytes = 0;
+  for (const name of [...answers.keys()].reverse()) { bytes += sizes.get(name) ?? GUESS; if (bytes > MOST_BYTES) { answers.delete(name); sizes.delete(name); } }
+}
 export function inspect(what, body, { signal, binary = false } = {}) {
   const name = `${what} ${JSON.stringify(body)}`;
   if (answers.has(name)) { const kept = answers.get(name); answers.delete(name); answers.set(name, kept); return kept; }
   const answer = (binary ? bytes : json)(`/v1/inspect/${what}`, { body });
   answers.set(name, answer);
-  answer.catch(() => answers.delete(name));
-  if (answers.size > 60) answers.delete(answers.keys().next().value);
+  answer.then(got => { sizes.set(name, got.byteLength ?? GUESS); keepLatest(); }, () => answers.delete(name));
   return signal ? abortable(answer, signal) : answer;
 }
 
@@ -83,7 +87,7 @@ function abortable(promise, signal) {
   });
 }
 
-export const forget = () => answers.clear();
+export const forget = () => { answers.clear(); sizes.clear(); };
 
 /** Posts a request and reads the events of its answer; `emit` gets parsed JSON until `[DONE]`. */
 export async function stream(path, body, { signal, emit }) {

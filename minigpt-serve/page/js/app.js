@@ -35,7 +35,7 @@ function drawHeader({ place, params }) {
     h('nav', { 'aria-label': t('nav.label') }, PLACES.map(name => h('a', { href: link(name, keep), 'aria-current': name === place ? 'page' : null }, t(`nav.${name}`)))),
     h('div', { class: 'right' },
       models?.length ? h('select', { 'aria-label': t('model'), onchange: event => change({ model: event.target.value, layer: null, head: null, at: null }) },
-        models.map(m => h('option', { value: m.id, selected: m.id === model?.id }, `${m.id} (${short(m.parameters)})`))) : null,
+        models.map(m => h('option', { value: m.id, selected: m.id === model?.id }, innerWidth < 480 ? m.id : `${m.id} (${short(m.parameters)})`))) : null,
       h('button', { type: 'button', class: 'plain', 'aria-label': t('language.switch'), title: t('language.switch'), lang: lang() === 'en' ? 'zh' : 'en', onclick: switchLanguage }, t('language.other')),
       h('button', { type: 'button', class: 'plain', 'aria-label': t('theme.switch'), title: t('theme.switch'), onclick: () => window.switchTheme() }, '◐'))));
 }
@@ -56,7 +56,8 @@ function show(at) {
   drawHeader(at);
   if (problem) { fill(main, failure(problem, load)); return; }
   if (!models) { fill(main, waiting(400)); return; }
-  if (mounted?.place === at.place) { mounted.update?.(context(at)); return; }
+  // A place that can't go on with what is chosen now says false, and is made anew.
+  if (mounted?.place === at.place && mounted.update?.(context(at)) !== false) return;
   remount();
 }
 

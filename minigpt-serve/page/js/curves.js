@@ -17,7 +17,7 @@ export function smooth(points, weight) {
 export function ticks(low, high, count = 5) {
   if (!(high > low)) return [low];
   const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map(m => m * power).find(s => s >= rough * 0.999);
+  const step = [1, 2, 5, 10].map(m => m * power).find(s => s >= rough * 0.7);
   const out = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) out.push(Number((i * step).toPrecision(12)));
   return out;

@@ -17,6 +17,12 @@ const minus = text => text.replace('-', '−');
 /** A fixed number of places, with a true minus. */
 export const fixed = (x, places) => (Number.isFinite(x) ? minus(x.toFixed(places)) : number(x));
 
+/** A number in a narrow cell: two digits or so; its place beside it tells the rest. */
+export const brief = x => (Number.isFinite(x) ? fixed(Math.abs(x) < 0.05 ? 0 : x, Math.abs(x) >= 9.95 ? 0 : 1) : number(x));
+
+/** Bits of surprisal: what is nearly nothing is not counted in millionths. */
+export const bits = x => (x < 0.005 ? '0.00' : number(x, 3));
+
 /** A probability as per cent. */
 export function percent(p) {
   if (p === null || p === undefined || Number.isNaN(p)) return '–';

@@ -2,7 +2,7 @@
 import { h, fill } from '../dom.js';
 import { t } from '../i18n.js';
 import { link } from '../router.js';
-import { number, percent } from '../numbers.js';
+import { number, percent, bits } from '../numbers.js';
 import { nameOf, joined } from '../tokens.js';
 import { tip } from '../parts/tip.js';
 import { failure } from '../parts/message.js';
@@ -51,5 +51,5 @@ function span(turn, { from, to, text }) {
   const raw = parts.length === 1 && token.token === '\n' ? '\n' : text.replaceAll('␣', ' ').replaceAll('⏎', '\n');
   const probability = parts.reduce((p, part) => p * part.probability, 1);
   const element = h('span', { class: 'said', tabindex: 0 }, raw);
-  return tip(element, () => [h('strong', { class: 'mono', dir: 'auto' }, text), ` ${percent(probability)} · ${number(parts.reduce((s, part) => s + part.surprisal, 0), 3)} ${t('unit.bits')}`, token.top.length ? h('dl', token.top.map(other => [h('dt', { class: 'mono', dir: 'auto' }, nameOf(other)), h('dd', { class: 'num' }, percent(other.probability))])) : null]);
+  return tip(element, () => [h('strong', { class: 'mono', dir: 'auto' }, text), ` ${percent(probability)} · ${bits(parts.reduce((s, part) => s + part.surprisal, 0))} ${t('unit.bits')}`, token.top.length ? h('dl', token.top.map(other => [h('dt', { class: 'mono', dir: 'auto' }, nameOf(other)), h('dd', { class: 'num' }, percent(other.probability))])) : null]);
 }

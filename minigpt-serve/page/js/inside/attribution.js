@@ -5,6 +5,7 @@ import { inspect } from '../api.js';
 import { nameOf } from '../tokens.js';
 import { number, signed } from '../numbers.js';
 import { tip } from '../parts/tip.js';
+import { empty } from '../parts/message.js';
 
 /** What a component is called. */
 export function componentName({ component, layer, head }) {
@@ -14,12 +15,17 @@ export function componentName({ component, layer, head }) {
   return t(`part.${component}`);
 }
 
+/** Whether a model's logits are a sum of what its parts wrote; a post-norm model's are not. */
+export const isSum = model => model.config.norm_position !== 'post';
+export const notASum = () => empty(t('attribution.post'));
+
 export default async function attribution(chosen) {
+  if (!isSum(chosen.model)) return notASum();
   const { model, reading, at, params, change, signal } = chosen;
   const token = /^\d+$/.test(params.token ?? '') ? Number(params.token) : undefined;
   const [found, next] = await Promise.all([inspect('attribution', { model: model.id, ids: reading.ids, at, token }, { signal }), inspect('next', { model: model.id, ids: reading.ids, at }, { signal })]);
-  const sorted = params.order === 'size';
-  const choose = h('select', { 'aria-label': t('attribution.token'), onchange: event => change({ token: event.target.value }) }, next.top.slice(0, 10).map(top => h('option', { value: top.id, selected: top.id === found.token_id }, nameOf(top))), !next.top.slice(0, 10).some(top => top.id === found.token_id) && h('option', { selected: true, value: found.token_id }, nameOf({ ...found, id: found.token_id })));
+  const sorted = params.order === 'size', of = found.attribution_of, best = next.top.slice(0, 10);
+  const choose = h('select', { 'aria-label': t('attribution.token'), onchange: event => change({ token: event.target.value }) }, best.map(top => h('option', { value: top.id, selected: top.id === of.id }, nameOf(top))), !best.some(top => top.id === of.id) && h('option', { selected: true, value: of.id }, nameOf(of)));
   return [h('p', { class: 'prose quiet' }, t('attribution.lead')), h('div', { class: 'row' }, h('label', { class: 'row' }, t('attribution.token'), choose),
     h('button', { type: 'button', 'aria-pressed': String(sorted), onclick: () => change({ order: sorted ? null : 'size' }) }, t('attribution.sort'))), waterfall(found, sorted, change)];
 }
@@ -33,11 +39,11 @@ export function waterfall(found, sorted, change) {
   const place = x => `${(100 * (x - low)) / span}%`;
   const line = (name, from, to, text, kind, about, open) => {
     const inner = [h('span', { class: 'name' }, name), h('span', { class: 'track' }, h('span', { class: 'zero', style: { left: place(0) } }), h('span', { class: `piece ${kind}`, style: { left: place(Math.min(from, to)), width: `${(100 * Math.abs(to - from)) / span}%` } })), h('span', { class: 'value num' }, text)];
-    const row = open ? h('button', { type: 'button', class: 'bar-row', onclick: open }, inner) : h('span', { class: 'bar-row' }, inner);
+    const row = open ? h('button', { type: 'button', class: 'bar-row', onclick: open }, inner) : h('span', { class: 'bar-row', tabindex: about ? 0 : null, role: about ? 'note' : null }, inner);
     return h('li', about ? tip(row, about) : row);
   };
   return h('ul', { class: 'bars waterfall', 'aria-label': t('view.attribution') },
     rows.map(r => line(r.name, r.from, r.to, signed(r.logit, 3), r.logit < 0 ? 'down' : 'up', () => [h('strong', r.name), h('dl', [[t('attribution.share'), signed(r.logit, 4)], [t('attribution.so_far'), number(r.to)]].map(([a, b]) => [h('dt', a), h('dd', { class: 'num' }, b)]))],
       change && r.head !== null && r.head !== undefined ? () => change({ layer: r.layer, head: r.head, view: 'head' }) : change && r.layer !== null ? () => change({ layer: r.layer, view: 'walk' }) : null)),
-    line(t('attribution.total'), 0, found.total, number(found.total), 'total', () => [t('attribution.logit', { logit: number(found.logit, 6), total: number(found.total, 6) })]));
+    line(t('attribution.total'), 0, found.total, number(found.total), 'total', () => [t('attribution.logit', { logit: number(found.attribution_of.logit, 6), total: number(found.total, 6) })]));
 }

@@ -5,10 +5,11 @@ import { inspect } from '../api.js';
 import { nameOf } from '../tokens.js';
 import { floatsFromBase64 } from '../half.js';
 import { attention, dot } from '../arithmetic.js';
-import { fixed, number, percent } from '../numbers.js';
+import { fixed, number, percent, brief } from '../numbers.js';
 import { matrix } from '../parts/matrix.js';
 import { formula } from '../parts/formula.js';
 import { attentionScale, differenceScale } from '../parts/paint.js';
+import { legend } from '../parts/legend.js';
 import { oneHead } from './heads-data.js';
 
 const MOST = 8;
@@ -35,13 +36,14 @@ export function steps({ q, k, v, keys, names, selected, truth, scaleBy }) {
   const detail = h('div', { class: 'detail panel', 'aria-live': 'polite' });
   const weightScale = attentionScale();
   const tables = [];
-  const point = cell => { tables.forEach(table => table.light(cell ?? undefined)); explain(cell ?? [keys.indexOf(selected), keys.indexOf(selected)]); };
-  const make = (caption, values, scale, places = 2) => { const table = matrix({ values, scale, places, rows: labels, columns: labels, label: caption, onpoint: point, describe: (i, j) => about(i, j) }); tables.push(table); return table; };
-  const about = (i, j) => `${labels[i]} → ${labels[j]}: ${keys[j] > keys[i] ? t('heads.hidden') : number(all.weights[i][keys[j]])}`;
+  // Where nobody points: the selected query and the key that it looks at most.
+  const row = Math.max(0, keys.indexOf(selected)), seen = keys.map(j => all.weights[row][j]), first = [row, seen.indexOf(Math.max(...seen))];
+  const point = cell => { tables.forEach(table => table.light(cell ?? undefined)); explain(cell ?? first); };
+  const written = keys.length > 4 ? brief : x => fixed(x, 2);
+  const make = (caption, values, scale, format = written) => { const table = matrix({ values, scale, format, rows: labels, columns: labels, label: caption, onpoint: point, describe: (i, j) => about(i, j) }); tables.push(table); return table; };
+  const about = (i, j) => [h('strong', { class: 'mono', dir: 'auto' }, `${labels[i]} → ${labels[j]}`), h('dl', [['q·k', number(all.raw[i][keys[j]])], ['÷ √d', number(all.scaled[i][keys[j]])], ['softmax', keys[j] > keys[i] ? t('heads.hidden') : percent(all.weights[i][keys[j]])]].map(([a, b]) => [h('dt', a), h('dd', { class: 'num' }, b)]))];
 
   function explain([i, j]) {
-    if (i < 0) i = 0;
-    if (j < 0) j = 0;
     const [qi, kj] = [keys[i], keys[j]], products = q[qi].map((x, c) => x * k[kj][c]), shown = 4;
     const terms = products.slice(0, shown).map((_, c) => `${fixed(q[qi][c], 2)}·${fixed(k[kj][c], 2)}`).join(' + ');
     const hidden = kj > qi, a = all.weights[i][kj];
@@ -53,12 +55,16 @@ export function steps({ q, k, v, keys, names, selected, truth, scaleBy }) {
       h('li', t('head.value', { value: v[kj].slice(0, shown).map(x => fixed(x, 2)).join(', ') + (v[kj].length > shown ? ', …' : ''), weight: hidden ? '0' : fixed(a, 4) }))));
   }
 
-  const sums = h('table', { class: 'matrix' }, h('caption', t('head.sum')), h('thead', h('tr', h('th', 'Σ'))), h('tbody', all.weights.map(row => h('tr', h('td', { class: 'num' }, fixed(row.reduce((x, y) => x + y, 0), 2))))));
+  const sums = h('table', { class: 'matrix sums' }, h('caption', t('head.sum')), h('thead', h('tr', h('th', 'Σ'))), h('tbody', all.weights.map(row => h('tr', h('td', { class: 'num' }, fixed(row.reduce((x, y) => x + y, 0), 2))))));
   const columns = [...Array(Math.min(4, v[0].length)).keys()];
-  const mixed = matrix({ values: all.output.map(row => columns.map(c => row[c])), scale: differenceScale(Math.max(1e-9, ...all.output.flat().map(Math.abs))), rows: labels, columns: columns.map(c => `z${sub(c)}`), label: t('head.step5', { of: v[0].length }) });
-  const figure = h('div', { class: 'steps-row scroll' }, make(t('head.step1'), part(all.raw), differenceScale(most)), make(t('head.step2'), part(all.scaled), differenceScale(most)), make(t('head.step3'), part(all.masked), differenceScale(most)), make(t('head.step4'), part(all.weights), weightScale), sums, mixed);
-  point([Math.max(0, keys.indexOf(selected)), Math.max(0, keys.indexOf(selected))]);
-  return h('div', figure, detail);
+  const mixed = matrix({ values: all.output.map(row => columns.map(c => row[c])), scale: differenceScale(Math.max(1e-9, ...all.output.flat().map(Math.abs))), rows: labels, columns: columns.map(c => `z${sub(c)}`), label: t('head.step5', { of: v[0].length }), describe: (i, c) => `${labels[i]}: z${sub(c)} = ${number(all.output[i][c])}` });
+  const scores = differenceScale(most), cell = (...tables) => h('div', { class: 'scroll' }, tables);
+  const figure = h('div', { class: 'steps-row' }, cell(make(t('head.step1'), part(all.raw), scores)), cell(make(t('head.step2'), part(all.scaled), scores)), cell(make(t('head.step3'), part(all.masked), scores)),
+    cell(h('div', { class: 'beside' }, make(t('head.step4'), part(all.weights), weightScale, x => fixed(x, 2)), sums)), cell(mixed));
+  point(first);
+  tables.forEach(table => table.light(first));
+  const rounded = most >= 10 ? Math.ceil(most) : Number(most.toPrecision(2));
+  return h('div', figure, h('div', { class: 'row' }, legend({ label: t('legend.scores'), scale: scores, at: [-rounded, 0, rounded], format: x => number(x, 2) }), legend({ label: t('legend.weights'), scale: weightScale, at: [0, 0.5, 1], format: x => percent(x).replace('.0', '') })), detail);
 }
 
 const sub = n => String(n).replace(/\d/g, d => '₀₁₂₃₄₅₆₇₈₉'[d]);

@@ -9,8 +9,8 @@ import { strip } from '../parts/strip.js';
 import { legend } from '../parts/legend.js';
 import { arcs } from '../parts/arcs.js';
 import { surpriseScale } from '../parts/paint.js';
-import { show, empty, failure } from '../parts/message.js';
-import { examples } from './examples.js';
+import { show, empty, failure, noModel } from '../parts/message.js';
+import { longer as examples } from './examples.js';
 import next from './next.js';
 import head from './head.js';
 import heads from './heads.js';
@@ -25,14 +25,14 @@ export const VIEWS = { next, head, heads, lens, attribution, ablation, patching,
 const CHAPTERS = { next: 7, head: 3, heads: 3, lens: 5, attribution: 5, ablation: 5, patching: 5, walk: 5 };
 
 export function mount(root, ctx) {
-  if (!ctx.model) { root.append(h('h1', t('inside.title')), empty(t('empty.model'), 'minigpt demo')); return {}; }
+  if (!ctx.model) { root.append(h('h1', t('inside.title')), noModel(ctx)); return {}; }
   const state = { ctx, reading: null, overlay: null, drawn: '' };
   const input = h('textarea', { rows: 2, 'aria-label': t('inside.text'), placeholder: t('inside.placeholder'), spellcheck: 'false', class: 'mono', dir: 'auto' });
   const count = h('span', { class: 'small quiet num' });
   const tokens = h('div', { class: 'tokens-box' });
   const pass = h('nav', { class: 'pass', 'aria-label': t('inside.pass') });
   const view = h('section', { class: 'view panel', 'aria-live': 'off' });
-  const offered = h('div', { class: 'row small' });
+  const offered = h('div', { class: 'row small offered' });
   root.append(h('h1', t('inside.title')), h('p', { class: 'prose quiet' }, t('inside.lead')),
     input, h('div', { class: 'row spread' }, offered, count), tokens, h('div', { class: 'inside' }, pass, view));
   const type = settled(() => here().place === 'inside' && ctx.change({ text: input.value, ids: null, at: null }, { replace: true }), 350);
@@ -42,11 +42,14 @@ export function mount(root, ctx) {
     state.ctx = ctx = next;
     const { params, model } = ctx;
     fill(offered, h('span', { class: 'quiet' }, t('examples')), examples(model).map(text => h('button', { type: 'button', class: 'plain', dir: 'auto', onclick: () => ctx.change({ text, ids: null, at: null }) }, text)));
-    const text = params.text ?? examples(model)[0] ?? '';
+    tokens.classList.toggle('noted', Boolean(model.separator));
+    // Who has just emptied the box is about to type; otherwise there is an example.
+    const typing = document.activeElement === input && input.value === '';
+    const text = params.text ?? (typing ? '' : examples(model)[0] ?? '');
     if (document.activeElement !== input && input.value !== text && params.ids === undefined) input.value = text;
     if (params.ids !== undefined && !model.tokenizer) input.value = params.ids;
     const question = question_of(model, params, text);
-    if (!question.text && !question.ids?.length) { fill(tokens, empty(model.tokenizer ? t('inside.empty') : t('inside.ids'))); fill(view); return; }
+    if (!question.text && !question.ids?.length) { nothing(empty(model.tokenizer ? t('inside.empty') : t('inside.ids'))); return; }
     const asked = JSON.stringify(question);
     try {
       const reading = await inspect('read', question, { signal: ctx.signal });
@@ -54,13 +57,22 @@ export function mount(root, ctx) {
       state.reading = reading;
     } catch (error) {
       if (error.name === 'AbortError') return;
-      fill(tokens, failure(error)); fill(view); fill(pass);
+      nothing(failure(error));
       return;
     }
     draw();
   }
 
+  /** Where there is nothing to look at: why, and no view. What was drawn is drawn anew afterwards. */
+  function nothing(why) {
+    fill(tokens, why); fill(view); fill(pass);
+    view.hidden = true;
+    count.textContent = '';
+    state.drawn = '';
+  }
+
   function draw() {
+    view.hidden = false;
     const { reading } = state, { params, model } = ctx, last = reading.tokens.length - 1;
     const at = wholeOf(params.at, 0, last, last), layer = wholeOf(params.layer, 0, model.config.n_layer - 1, model.config.n_layer - 1), headAt = wholeOf(params.head, 0, model.config.n_head - 1, 0);
     const name = VIEWS[params.view] ? params.view : 'next';
@@ -70,10 +82,11 @@ export function mount(root, ctx) {
       state.key = key;
       state.strip = strip({ tokens: reading.tokens, selected: at, label: t('inside.tokens'), onselect: (index, replace) => ctx.change({ at: index }, { replace: Boolean(replace) }) });
       state.overlay = arcs(state.strip);
-      fill(tokens, state.overlay, legend({ label: t('legend.surprisal'), scale: surpriseScale(), at: [0, 3, 6, 9, 12], format: x => `${x}${x === 12 ? '+' : ''}` }));
+      fill(tokens, state.overlay, legend({ label: t('legend.surprisal'), scale: surpriseScale(), at: [0, 3, 6, 9, 12], format: x => `${x}${x === 12 ? '+' : ''}` }), model.separator && reading.ids.length > 2 && h('p', { class: 'small quiet prose' }, t('inside.answers_only', { separator: model.separator })));
     } else state.strip.select(at);
     drawPass(layer, headAt, name);
     const chosen = { ...ctx, reading, at, layer, head: headAt, overlay: state.overlay, key };
+    if (name !== 'head' && name !== 'heads') state.overlay.draw(null);
     const frame = `${name}|${model.id}`;
     if (state.drawn !== frame) { state.drawn = frame; fill(view, tabs(name), title(name), state.body = h('div', { class: 'view-body' })); }
     show(state.body, () => VIEWS[name](chosen, state), { signal: ctx.signal, height: 320 });

@@ -39,9 +39,12 @@ export function lensTable({ cells, reading, at, layer, change }) {
     const button = h('button', { type: 'button', class: `lens-cell mono${wins[c] === l ? ' wins' : ''}`, dir: 'auto', style: on(scale(best.probability)), 'aria-label': `${layerName(l, count)}, ${nameOf(reading.tokens[p])}: ${name} ${percent(best.probability)}${wins[c] === l ? `, ${t('lens.wins')}` : ''}`, onclick: () => change?.({ at: p, layer: Math.max(0, l - 1) }) }, name);
     return h('td', { class: p === at ? 'here' : null }, tip(button, () => [h('strong', { class: 'mono', dir: 'auto' }, name), ` ${percent(best.probability)}`, h('p', layerName(l, count)), wins[c] === l ? h('p', t('lens.wins')) : null]));
   };
-  return h('div', { class: 'scroll' }, n > COLUMNS && h('p', { class: 'small quiet' }, t('head.window', { from, to: columns.at(-1), all: n })), h('table', { class: 'lens' },
+  const box = h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': t('view.lens') }, h('table', { class: 'lens' },
     h('thead', h('tr', h('td'), columns.map(p => h('th', { scope: 'col', class: `mono${p === at ? ' here' : ''}`, dir: 'auto' }, nameOf(reading.tokens[p]))))),
     h('tbody', cells.map((_, l) => h('tr', { class: l - 1 === layer ? 'open' : null }, h('th', { scope: 'row' }, layerName(l, count)), columns.map((p, c) => cell(l, p, c)))))));
+  // On a narrow screen the table scrolls: to the selected token.
+  requestAnimationFrame(() => { const here = box.querySelector('thead .here'); if (here && box.scrollWidth > box.clientWidth) box.scrollLeft = here.offsetLeft - box.clientWidth + here.offsetWidth + 8; });
+  return h('div', n > COLUMNS && h('p', { class: 'small quiet' }, t('head.window', { from, to: columns.at(-1), all: n })), box);
 }
 
 export function lensColumn(column, layer) {

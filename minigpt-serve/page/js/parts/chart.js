@@ -4,12 +4,12 @@ import { t } from '../i18n.js';
 import { ticks, logTicks, thin, smooth, nearest } from '../curves.js';
 import { number, tick, duration } from '../numbers.js';
 
-const PAD = { left: 52, right: 14, top: 10, bottom: 34 };
+const SIDES = { left: 52, right: 14, top: 10, bottom: 34 };
 let made = 0;
 
 /** `series`: `{ name, points: [[x, y]], colour, dashed, width }`; `marks`: `{ x, label }`. `onread(x)` hears the crosshair. */
 export function chart({ series, marks = [], height = 320, log = false, smoothing = 0, xLabel, yLabel, xKind = 'number', label, onread, zoom = null, onzoom, dots = false }) {
-  const id = `clip-${++made}`;
+  const id = `clip-${++made}`, PAD = { ...SIDES, top: yLabel ? 24 : SIDES.top };
   const svg = h('svg:svg', { class: 'chart', role: 'application', tabindex: 0, 'aria-label': label, 'aria-roledescription': t('chart.role') });
   const reading = h('div', { class: 'chart-reading num', 'aria-live': 'off' });
   const element = h('div', { class: 'chart-box' }, svg, reading);
@@ -20,7 +20,7 @@ export function chart({ series, marks = [], height = 320, log = false, smoothing
   function scales() {
     const xs = lines.flatMap(s => [s.raw[0][0], s.raw.at(-1)[0]]);
     const [x0, x1] = range ?? [Math.min(...xs, Infinity), Math.max(...xs, -Infinity)];
-    const seen = lines.flatMap(s => s.line.filter(p => p[0] >= x0 && p[0] <= x1).map(p => p[1])).concat(smoothing > 0 ? [] : []);
+    const seen = lines.flatMap(s => s.line.filter(p => p[0] >= x0 && p[0] <= x1).map(p => p[1]));
     let low = Infinity, high = -Infinity;
     for (const y of seen) { if (y < low) low = y; if (y > high) high = y; }
     if (!(high >= low)) { low = 0; high = 1; }
@@ -45,9 +45,9 @@ export function chart({ series, marks = [], height = 320, log = false, smoothing
     fill(svg,
       h('svg:clipPath', { id }, h('svg:rect', { x: PAD.left, y: PAD.top - 3, width: s.w, height: s.hgt + 6 })),
       yTicks.map(y => [h('svg:line', { x1: PAD.left, x2: width - PAD.right, y1: s.fy(y), y2: s.fy(y), class: 'grid' }), h('svg:text', { x: PAD.left - 6, y: s.fy(y) + 4, class: 'axis', 'text-anchor': 'end' }, tick(y))]),
-      ticks(s.x0, s.x1, Math.max(2, Math.floor(s.w / 90))).filter(x => x >= s.x0 && x <= s.x1).map(x => h('svg:text', { x: s.fx(x), y: height - 18, class: 'axis', 'text-anchor': 'middle' }, xText(x))),
+      ticks(s.x0, s.x1, Math.max(3, Math.floor(s.w / 90))).filter(x => x >= s.x0 && x <= s.x1).map(x => h('svg:text', { x: s.fx(x), y: height - 18, class: 'axis', 'text-anchor': 'middle' }, xText(x))),
       xLabel && h('svg:text', { x: width - PAD.right, y: height - 3, class: 'axis', 'text-anchor': 'end' }, xLabel),
-      yLabel && h('svg:text', { x: PAD.left + 4, y: PAD.top + 8, class: 'axis' }, yLabel),
+      yLabel && h('svg:text', { x: 2, y: 12, class: 'axis' }, yLabel),
       h('svg:g', { 'clip-path': `url(#${id})` },
         lines.filter(l => smoothing > 0 && !l.dashed).map(l => h('svg:path', { d: path(near(l.raw)), class: 'raw', stroke: l.colour })),
         lines.map(l => h('svg:path', { d: path(near(l.line)), class: `line${l.dashed ? ' dashed' : ''}`, stroke: l.colour, 'stroke-width': l.width ?? 1.8 })),

@@ -68,9 +68,22 @@ export function heatmap({ rows, columns, value, scale, cell = 18, width = 560, h
   box.addEventListener('scroll', paint, { passive: true });
   box.light = cellNow => { lit = cellNow; paint(); };
   box.select = cellNow => { at = cellNow; paint(); };
-  requestAnimationFrame(draw);
+  // What is selected can be seen from the beginning.
+  requestAnimationFrame(() => { if (at) { box.scrollTop = clampScroll(0, at[0], view[1]); box.scrollLeft = clampScroll(0, at[1], view[0]); } draw(); });
   box.redraw = draw;
+  [box.clientWidthWanted, box.clientHeightWanted] = view;
   return box;
+}
+
+/** How wide a map may be in this window, beside its names. */
+export const room = most => Math.max(200, Math.min(most, innerWidth - 150));
+
+/** A map with names at its left and below it; without them where it scrolls, or where a name would have no room. */
+export function framed(map, { rows, columns, cell, names = [] }) {
+  if (rows * cell > map.clientHeightWanted || columns * cell > map.clientWidthWanted || cell < 13) return map;
+  const [left, below] = names, label = text => h('span', { class: 'mono', dir: 'auto' }, text);
+  return h('div', { class: 'framed', style: { '--cell': `${cell}px` } }, h('div', { class: 'frame-left', 'aria-hidden': 'true' }, Array.from({ length: rows }, (_, i) => label(left(i)))), map,
+    h('div', { class: 'frame-below', 'aria-hidden': 'true' }, Array.from({ length: columns }, (_, j) => label(below(j)))));
 }
 
 /** One pixel a cell. */

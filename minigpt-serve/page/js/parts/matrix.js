@@ -5,7 +5,7 @@ import { fixed } from '../numbers.js';
 import { on } from './paint.js';
 
 /** `values[i][j]`; -Infinity is drawn as hidden. `row` and `column` are lit. `edit(i, j, x)` makes cells inputs. */
-export function matrix({ values, scale, places = 2, rows, columns, label, light, onpoint, describe, edit }) {
+export function matrix({ values, scale, places = 2, rows, columns, label, light, onpoint, describe, edit, format = x => fixed(x, places) }) {
   const cells = values.map((line, i) => line.map((x, j) => cell(x, i, j)));
   function cell(x, i, j) {
     const style = scale && Number.isFinite(x) ? on(scale(x)) : {};
@@ -15,7 +15,7 @@ export function matrix({ values, scale, places = 2, rows, columns, label, light,
       input.addEventListener('input', () => { const to = Number(input.value); if (input.value !== '' && Number.isFinite(to)) edit(i, j, Math.max(-1000, Math.min(1000, to))); });
       return h('td', input);
     }
-    const td = h('td', { class: `num${Number.isFinite(x) ? '' : ' off'}`, style, tabindex: describe ? 0 : null }, fixed(x, places));
+    const td = h('td', { class: `num${Number.isFinite(x) ? '' : ' off'}`, style, tabindex: describe ? 0 : null }, format(x));
     if (describe) tip(td, () => describe(i, j));
     if (onpoint) { td.addEventListener('pointerenter', () => onpoint([i, j])); td.addEventListener('focus', () => onpoint([i, j])); td.addEventListener('pointerleave', () => onpoint(null)); }
     return td;

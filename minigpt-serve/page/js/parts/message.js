@@ -1,5 +1,5 @@
 // What to say where something can't be shown: what went wrong and what to do; or what is missing and how to get it.
-import { h } from '../dom.js';
+import { h, fill } from '../dom.js';
 import { t } from '../i18n.js';
 
 export function failure(error, retry) {
@@ -8,6 +8,11 @@ export function failure(error, retry) {
 
 export function empty(text, command) {
   return h('div', { class: 'empty' }, h('p', text), command && h('p', h('code', command)));
+}
+
+/** No model is served: how to get one; and where the runs are, if there are some to watch. */
+export function noModel({ features }) {
+  return h('div', { class: 'empty' }, h('p', t('empty.model')), h('p', h('code', 'minigpt demo')), features.runs && h('p', h('a', { href: '#/training' }, t('empty.runs'))));
 }
 
 /** A place of a fixed least height in which something will appear. */
@@ -21,10 +26,10 @@ export async function show(box, make, { signal, height = 240 } = {}) {
   if (!box.childElementCount) box.replaceChildren(waiting(height));
   else { box.style.minHeight = `${before}px`; box.setAttribute('aria-busy', 'true'); }
   const mine = box.turn = (box.turn ?? 0) + 1;
-  const done = (...nodes) => { if (mine !== box.turn || signal?.aborted) return; box.replaceChildren(...nodes.flat()); box.style.minHeight = ''; box.removeAttribute('aria-busy'); };
+  const done = (...nodes) => { if (mine !== box.turn || signal?.aborted) return; fill(box, nodes); box.style.minHeight = ''; box.removeAttribute('aria-busy'); };
   try { done(await make()); } catch (error) {
     if (error.name === 'AbortError') return;
     if (!error.status && error.code !== 'away') console.error(error);
-    done(failure(error, () => show(box, make, { signal, height })));
+    done(failure(error, error.status === 400 ? null : () => show(box, make, { signal, height })));
   }
 }

@@ -2,14 +2,14 @@
 import { h } from '../dom.js';
 import { t } from '../i18n.js';
 import { joined, nameOf } from '../tokens.js';
-import { number, percent } from '../numbers.js';
+import { percent, bits } from '../numbers.js';
 import { tip } from './tip.js';
 import { surpriseScale, on } from './paint.js';
 
 /** What there is to say of a token. */
 export function about(token, index) {
   const rows = [[t('token.position'), String(index)], [t('token.id'), token.id === undefined ? null : String(token.id)], [t('token.bytes'), token.bytes ? token.bytes.match(/../g).join(' ') : null],
-    [t('token.probability'), token.probability == null ? null : percent(token.probability)], [t('token.surprisal'), token.surprisal == null ? null : `${number(token.surprisal)} ${t('unit.bits')}`],
+    [t('token.probability'), token.probability == null ? null : percent(token.probability)], [t('token.surprisal'), token.surprisal == null ? null : `${bits(token.surprisal)} ${t('unit.bits')}`],
     [t('token.rank'), token.rank == null ? null : String(token.rank)]];
   return [h('strong', { class: 'mono', dir: 'auto' }, nameOf(token)), h('dl', rows.filter(row => row[1] !== null).map(([name, value]) => [h('dt', name), h('dd', { class: 'num' }, value)])),
     index === 0 && token.surprisal == null && h('p', { class: 'small' }, t('token.first'))];
@@ -23,7 +23,7 @@ export function strip({ tokens, selected, onselect, onpoint, label, plain = fals
     const cells = tokens.slice(from, to).map((token, i) => {
       const index = from + i, shown = to - from === 1 ? text : i === 0 ? text : '';
       const button = h('button', { type: 'button', class: 'token mono', dir: 'auto', tabindex: index === (selected ?? 0) ? 0 : -1, 'aria-pressed': String(index === selected), 'data-index': index,
-        'aria-label': `${index}: ${nameOf(token)}${token.surprisal == null ? '' : `, ${number(token.surprisal)} ${t('unit.bits')}`}`, onclick: () => onselect?.(index),
+        'aria-label': `${index}: ${nameOf(token)}${token.surprisal == null ? '' : `, ${bits(token.surprisal)} ${t('unit.bits')}`}`, onclick: () => onselect?.(index),
         style: plain || token.surprisal == null ? {} : on(scale(token.surprisal)) }, shown || '·');
       if (onpoint) { button.addEventListener('pointerenter', () => onpoint(index)); button.addEventListener('focus', () => onpoint(index)); button.addEventListener('pointerleave', () => onpoint(null)); }
       buttons[index] = button;
@@ -42,7 +42,13 @@ export function strip({ tokens, selected, onselect, onpoint, label, plain = fals
     buttons[next].focus();
     onselect?.(next, true);
   });
-  element.select = index => buttons.forEach((button, i) => { button.setAttribute('aria-pressed', String(i === index)); button.tabIndex = i === index ? 0 : -1; });
+  /** Scrolls the strip, not the page, so that a token can be seen. */
+  const reveal = index => {
+    const cell = buttons[index]?.getBoundingClientRect(), r = element.getBoundingClientRect();
+    if (cell && r.height && (cell.top < r.top || cell.bottom > r.bottom)) element.scrollTop += cell.top - r.top - (r.height - cell.height) / 2;
+  };
+  if (selected) requestAnimationFrame(() => reveal(selected));
+  element.select = index => { buttons.forEach((button, i) => { button.setAttribute('aria-pressed', String(i === index)); button.tabIndex = i === index ? 0 : -1; }); reveal(index); };
   element.cell = index => buttons[index];
   element.mark = weights => buttons.forEach((button, i) => button.style.setProperty('--weight', weights ? Math.sqrt(weights[i] ?? 0) : 0));
   return element;

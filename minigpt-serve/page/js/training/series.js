@@ -20,10 +20,12 @@ export const rateSeries = (runs, x) => runs.map((run, i) => ({ name: run.name, c
 export function normSeries(runs, x) {
   const whole = runs.map((run, i) => ({ name: run.name, colour: colourOf(i), width: 2.2, points: points(run.records, x, r => r.grad_norm) }));
   if (runs.length !== 1) return whole;
-  const parts = [...new Set(runs[0].records.flatMap(r => Object.keys(r.grad_norms ?? {})))].slice(0, 14);
-  return [...whole, ...parts.map((part, i) => ({ name: part, colour: shade(i, parts.length), width: 1, points: points(runs[0].records, x, r => r.grad_norms?.[part]) }))];
+  const parts = [...new Set(runs[0].records.flatMap(r => Object.keys(r.grad_norms ?? {})))].slice(0, 14), blocks = parts.filter(part => /^h\.\d+$/.test(part));
+  return [...whole, ...parts.map(part => ({ name: part, colour: OTHERS[part] ?? shade(Math.max(0, blocks.indexOf(part)), blocks.length), width: 1.2, points: points(runs[0].records, x, r => r.grad_norms?.[part]) }))];
 }
-const shade = (i, n) => `hsl(${25 + Math.round((190 * i) / Math.max(1, n - 1))} 55% 50%)`;
+/** Blocks from light to dark by depth, the rest in colours of their own. */
+const shade = (i, n) => `hsl(${34 - Math.round((16 * i) / Math.max(1, n - 1))} 80% ${64 - Math.round((24 * i) / Math.max(1, n - 1))}%)`;
+const OTHERS = { wte: '#1d9a83', wpe: '#9a68c4', ln_f: '#7d8794' };
 
 const points = (records, x, y) => records.filter(r => y(r) !== undefined && y(r) !== null && r[x] !== undefined).map(r => [r[x], y(r)]);
 

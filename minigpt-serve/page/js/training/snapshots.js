@@ -15,6 +15,11 @@ import { lensTable } from '../inside/lens.js';
 import { large } from '../inside/heads.js';
 import { oneHead } from '../inside/heads-data.js';
 
+const questionOf = (about, model, text) => (about.tokenizer ? { model, text } : { model, ids: text.split(/\D+/).filter(Boolean).map(Number) });
+
+/** Everything that moves with the slider. */
+const looks = ({ model, ids, layer, head, signal }) => Promise.all([oneHead({ model, ids, layer, head, signal }), inspect('lens', { model, ids, top: 1 }, { signal }), inspect('continue', { model, ids, tokens: 16 }, { signal }), inspect('heads', { model }, { signal }).catch(() => null)]);
+
 /** Draws into `box`; `found` hears the steps at which roles appear. */
 export function snapshots(box, context, run, found) {
   let shown = null, asked = 0, parts = null, searched = null;
@@ -52,14 +57,13 @@ export function snapshots(box, context, run, found) {
       const about = (await inspect('models', { model: now.model }, { signal })).model;
       const text = params.text ?? examples(about)[0];
       if (document.activeElement !== parts.input) parts.input.value = text;
-      const question = about.tokenizer ? { model: now.model, text } : { model: now.model, ids: text.split(/\D+/).filter(Boolean).map(Number) };
-      const reading = await inspect('read', question, { signal });
+      const reading = await inspect('read', questionOf(about, now.model, text), { signal });
       const layer = whole(params.layer, 0, about.config.n_layer - 1, about.config.n_layer - 1), head = whole(params.head, 0, about.config.n_head - 1, 0);
-      const ids = reading.ids, common = { model: now.model, ids };
-      const [pattern, lens, roles, goes] = await Promise.all([oneHead({ ...common, layer, head, signal }), inspect('lens', { ...common, top: 1 }, { signal }), inspect('heads', { model: now.model }, { signal }).catch(() => null), inspect('continue', { ...common, tokens: 16 }, { signal })]);
+      const [pattern, lens, goes, roles] = await looks({ model: now.model, ids: reading.ids, layer, head, signal });
       if (mine !== asked || signal.aborted) return;
       draw({ about, reading, layer, head, pattern, lens, roles, goes });
-      if (searched !== `${chosen.name} ${all.length}`) { searched = `${chosen.name} ${all.length}`; search(all, signal); }
+      const key = JSON.stringify([chosen.name, all.length, text, layer, head]);
+      if (searched !== key) { searched = key; search(all, { about, text, layer, head, key, signal }); }
     } catch (error) { if (error.name !== 'AbortError') fill(parts.body, failure(error, update)); }
   }
 
@@ -75,14 +79,21 @@ export function snapshots(box, context, run, found) {
       h('section', { class: 'span' }, h('h3', t('snapshots.roles')), role.length ? bars({ most: 1, rows: role.map(one => ({ name: `${one.layer}.${one.head} ${t(`role.${one.role}`)}`, value: one[one.role], text: `${one[one.role].toFixed(2)} (${one.baseline[one.role].toFixed(2)})` })) }) : h('p', { class: 'quiet' }, t('snapshots.no_roles'))));
   }
 
-  /** The first snapshot at which each role is there, to be marked on the loss curve. */
-  async function search(all, signal) {
+  /** Goes through all snapshots, one question after the other, so that the slider finds its answers ready; and finds the first
+   *  at which each role is there, to be marked on the loss curve. */
+  async function search(all, { about, text, layer, head, key, signal }) {
     const first = new Map();
-    for (const { step, model } of all) {
-      if (signal.aborted || here().place !== 'training') return;
+    for (const { step, model } of all.toReversed()) {
       let roles;
-      try { roles = await inspect('heads', { model }, { signal }); } catch { return; }
-      for (const one of roles.heads) if (one.role && !first.has(one.role)) first.set(one.role, { step, layer: one.layer, head: one.head });
+      try {
+        const { ids } = await inspect('read', questionOf(about, model, text), { signal });
+        for (const look of [() => oneHead({ model, ids, layer, head, signal }), () => inspect('lens', { model, ids, top: 1 }, { signal }), () => inspect('continue', { model, ids, tokens: 16 }, { signal }), () => inspect('models', { model }, { signal })]) {
+          if (signal.aborted || searched !== key || here().place !== 'training') return;
+          await look();
+        }
+        roles = await inspect('heads', { model }, { signal }).catch(() => ({ heads: [] }));
+      } catch { return; }
+      for (const one of roles.heads) if (one.role) first.set(one.role, { step, layer: one.layer, head: one.head });
     }
     found([...first].map(([role, { step, layer, head }], row) => ({ x: step, row, label: `${t(`role.${role}`)} ${layer}.${head}` })));
   }

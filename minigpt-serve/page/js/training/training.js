@@ -32,7 +32,7 @@ export function mount(root, ctx) {
     fill(list, runs.map(run => h('li', { class: on.includes(run.name) ? 'on' : null }, h('label', { class: 'run' }, h('input', { type: 'checkbox', checked: on.includes(run.name), onchange: event => {
       const next = event.target.checked ? [...on, run.name] : on.filter(name => name !== run.name);
       ctx.change({ runs: next.join(','), snap: null });
-    } }), h('span', { class: 'run-name' }, h('strong', run.name), run.running && h('span', { class: 'live' }, t('training.live'))), sparkline(run.spark, { colour: on.includes(run.name) ? colourOf(on.indexOf(run.name)) : 'var(--ink-3)' }), h('span', { class: 'small quiet num' }, run.kind === 'sweep' ? t('training.sweep') : `${short(run.step)} ${t('unit.steps')} · ${number(run.val_loss ?? run.loss, 3)}`)))));
+    } }), h('span', { class: 'run-name' }, h('strong', run.name), run.running && h('span', { class: 'live' }, t('training.live'))), run.kind !== 'sweep' && sparkline(run.spark, { colour: on.includes(run.name) ? colourOf(on.indexOf(run.name)) : 'var(--ink-3)' }), h('span', { class: 'small quiet num' }, run.kind === 'sweep' ? t('training.sweep') : `${short(run.step)} ${t('unit.steps')} · ${number(run.val_loss ?? run.loss, 3)}`)))));
   }
 
   async function load(name) {
@@ -76,7 +76,7 @@ export function mount(root, ctx) {
     const key = JSON.stringify([on, params.x, params.log, params.smooth]);
     if (drawn?.key === key) { drawn.snapshots(); return; }
     const sweeps = loaded.filter(run => run.kind === 'sweep'), plain = loaded.filter(run => run.kind !== 'sweep');
-    const x = xKinds.includes(params.x) ? params.x : 'step', smoothing = real(params.smooth, 0, 0.99, 0), log = params.log === '1';
+    const x = xKinds.includes(params.x) ? params.x : 'step', smoothing = real(params.smooth, 0, 0.99, 0), log = params.log ? params.log === '1' : overDecades(plain);
     const fresh = () => selected().map(name => ({ name, ...data.get(name) })).filter(run => run.records && run.kind !== 'sweep');
     const sample = h('div', { class: 'sample', 'aria-live': 'off' });
     const showSample = at => {
@@ -88,7 +88,7 @@ export function mount(root, ctx) {
     const rate = chart({ series: rateSeries(plain, x), height: 150, xLabel: t(`axis.${x}`), xKind: kind(x), label: t('training.rate'), yLabel: t('training.rate') });
     const norms = chart({ series: normSeries(plain, x), height: 170, log: true, xLabel: t(`axis.${x}`), xKind: kind(x), label: t('training.norms'), yLabel: t('training.norms') });
     const controls = h('div', { class: 'row controls' }, h('label', { class: 'row' }, t('training.below'), h('select', { onchange: event => ctx.change({ x: event.target.value === 'step' ? null : event.target.value }, { replace: true }) }, xKinds.map(k => h('option', { value: k, selected: k === x }, t(`axis.${k}`))))),
-      h('label', { class: 'check' }, h('input', { type: 'checkbox', checked: log, onchange: event => ctx.change({ log: event.target.checked ? '1' : null }, { replace: true }) }), t('training.log')),
+      h('label', { class: 'check' }, h('input', { type: 'checkbox', checked: log, onchange: event => ctx.change({ log: event.target.checked ? '1' : '0' }, { replace: true }) }), t('training.log')),
       slider({ label: t('training.smooth'), value: smoothing, least: 0, most: 0.99, step: 0.01, format: v => v.toFixed(2), oninput: v => main.update(chartOf(fresh(), { ...options, smoothing: v })), onchange: v => ctx.change({ smooth: v || null }, { replace: true }) }), h('button', { type: 'button', onclick: () => { main.zoomOut(); rate.zoomOut(); norms.zoomOut(); } }, t('training.whole')));
     const facts = h('p', { class: 'num small' }), back = h('div');
     const sayFacts = () => fill(facts, fresh().map(run => { const r = run.records.at(-1); return r ? h('span', { class: 'fact' }, `${run.name}: ${t('training.facts', { step: short(r.step), tokens: short(r.tokens ?? 0), seconds: duration(r.seconds), rate: short(r.tokens_per_second ?? 0) })}`) : null; }));
@@ -110,6 +110,8 @@ export function mount(root, ctx) {
   return { update: next => { ctx = next; refresh(); }, unmount: () => watch?.stop.abort() };
 }
 
+/** Whether the losses span so much that a plain axis would show only their beginning. */
+function overDecades(runs) { const all = runs.flatMap(run => run.records.map(r => r.loss)).filter(x => x > 0); return all.length > 1 && all.reduce((a, b) => Math.max(a, b)) > 50 * all.reduce((a, b) => Math.min(a, b)); }
 const kind = x => (x === 'seconds' ? 'time' : 'number');
 const visibleLines = text => text.split('\n').map(line => visible(line).replaceAll('␣', ' ')).join('\n');
 function stepAt(run, x, at) { const points = run.records.map(r => [r[x] ?? r.step, r.step]); const i = nearest(points, at); return i < 0 ? 0 : points[i][1]; }

@@ -15,17 +15,17 @@ import { typed, read, note, example, choose } from './part.js';
 
 export function restaurant() {
   const { q, k, v } = structuredClone(EXAMPLES.restaurant), out = h('div');
-  let soldOut = false, scaled = true;
+  let soldOut = -1, scaled = true;
   const dishes = [0, 1, 2].map(i => t(`figure.dish.${i}`)), wishes = [0, 1].map(i => t(`figure.wish.${i}`));
   const draw = () => {
-    const a = attend([q], k, v, { hidden: (_, j) => soldOut && j === 2, scale: scaled ? Math.SQRT2 : 1 }), scores = a.raw[0], weights = softmaxRow(a.masked[0]);
-    fill(out, bars({ most: 1, rows: dishes.map((dish, j) => ({ name: dish, value: weights[j], text: percent(weights[j]), outline: soldOut && j === 2, tip: () => [h('strong', dish), h('p', { class: 'num' }, `q·k = ${fixed(q[0], 2)}·${fixed(k[j][0], 2)} + ${fixed(q[1], 2)}·${fixed(k[j][1], 2)} = ${fixed(scores[j], 4)}`), h('p', { class: 'num' }, scaled ? `÷ √2 = ${fixed(scores[j] / Math.SQRT2, 4)}` : '')] })) }),
+    const a = attend([q], k, v, { hidden: (_, j) => j === soldOut, scale: scaled ? Math.SQRT2 : 1 }), scores = a.raw[0], weights = softmaxRow(a.masked[0]);
+    fill(out, bars({ most: 1, rows: dishes.map((dish, j) => ({ name: dish, value: weights[j], text: percent(weights[j]), outline: j === soldOut, tip: () => [h('strong', dish), h('p', { class: 'num' }, `q·k = ${fixed(q[0], 2)}·${fixed(k[j][0], 2)} + ${fixed(q[1], 2)}·${fixed(k[j][1], 2)} = ${fixed(scores[j], 4)}`), h('p', { class: 'num' }, scaled ? `÷ √2 = ${fixed(scores[j] / Math.SQRT2, 4)}` : '')] })) }),
       h('p', { class: 'num small' }, t('figure.restaurant.scores', { scores: scores.map(x => fixed(x, 2)).join(', ') })), h('p', { class: 'num' }, t('figure.restaurant.served', { output: a.output[0].map(x => fixed(x, 4)).join(', ') })));
   };
   draw();
   const check = (label, value, put) => h('label', { class: 'check' }, h('input', { type: 'checkbox', checked: value, onchange: event => { put(event.target.checked); draw(); } }), label);
   return [h('div', { class: 'row top' }, matrix({ values: [q], label: t('figure.restaurant.query'), columns: wishes, edit: (_, j, x) => { q[j] = x; draw(); } }), matrix({ values: k, label: t('figure.restaurant.keys'), rows: dishes, columns: wishes, edit: (i, j, x) => { k[i][j] = x; draw(); } }), matrix({ values: v, label: t('figure.restaurant.values'), rows: dishes, columns: ['v₀', 'v₁'], edit: (i, j, x) => { v[i][j] = x; draw(); } })),
-    h('div', { class: 'row' }, check(t('figure.restaurant.scale'), true, x => { scaled = x; }), check(t('figure.restaurant.sold_out', { dish: dishes[2] }), false, x => { soldOut = x; })), out];
+    h('div', { class: 'row' }, check(t('figure.restaurant.scale'), true, x => { scaled = x; }), choose(t('figure.restaurant.sold_out'), 4, i => (i === 0 ? t('figure.restaurant.nothing') : dishes[i - 1]), i => { soldOut = i - 1; draw(); })), out];
 }
 
 export function head() {

@@ -4,17 +4,18 @@ import { t } from '../../i18n.js';
 import { inspect } from '../../api.js';
 import { nameOf } from '../../tokens.js';
 import { show } from '../../parts/message.js';
-import { waterfall } from '../../inside/attribution.js';
+import { waterfall, isSum, notASum } from '../../inside/attribution.js';
 import { lensTable } from '../../inside/lens.js';
 import { compare } from '../../inside/ablation.js';
 import { typed, read, note, example, choose } from './part.js';
 
 export function attribution(ctx) {
   if (!ctx.model) return note(t('figure.no_model'));
+  if (!isSum(ctx.model)) return notASum();
   return typed({ ctx, text: example(ctx), label: t('figure.type'), height: 420, make: async text => {
     const { ids } = await read(ctx, text);
     const found = await inspect('attribution', { model: ctx.model.id, ids, at: ids.length - 1 }, { signal: ctx.signal });
-    return [note(t('figure.attribution.token', { token: nameOf({ id: found.token_id, token: found.token }) })), waterfall(found, false)];
+    return [note(t('figure.attribution.token', { token: nameOf(found.attribution_of) })), waterfall(found, false)];
   } });
 }
 

@@ -20,13 +20,14 @@ export function loss() {
   return [slider({ label: t('figure.loss.p'), value: 0.25, least: 0.001, most: 1, scale: 'log', format: percent, oninput: draw }), out, curve];
 }
 
+const LONGEST = 300;
 const TEXTS = { en: 'the cat sat on the mat. the dog sat on the log. the cat and the dog sat together. ', zh: '春眠不觉晓，处处闻啼鸟。夜来风雨声，花落知多少。床前明月光，疑是地上霜。举头望明月，低头思故乡。' };
 
 export function descent(ctx) {
   const out = h('div');
   show(out, async () => {
     const runs = ctx.features.runs ? (await json('/v1/runs', { signal: ctx.signal })).runs.filter(run => run.kind !== 'sweep' && run.step > 0) : [];
-    return runs.length ? recorded(ctx, runs[0].name) : live(ctx);
+    return runs.length ? recorded(ctx, (runs.find(run => run.name === ctx.model?.id) ?? runs[0]).name) : note(t('figure.descent.none'));
   }, { signal: ctx.signal, height: 380 });
   return out;
 }
@@ -34,7 +35,7 @@ export function descent(ctx) {
 /** A run, step by step as it was recorded. */
 async function recorded(ctx, name) {
   const run = await json(`/v1/runs/${encodeURIComponent(name)}`, { signal: ctx.signal }), sample = h('p', { class: 'mono goes-on', dir: 'auto' });
-  const curve = chart({ series: [], height: 240, xLabel: t('axis.step'), label: t('figure.descent') });
+  const curve = chart({ series: [], height: 240, xLabel: t('axis.step'), label: t('figure.descent'), zoom: [run.records[0]?.step ?? 0, run.records.at(-1)?.step ?? 1] });
   const draw = count => {
     const seen = run.records.slice(0, count), step = seen.at(-1)?.step ?? 0;
     curve.update({ series: [{ name: t('training.loss'), colour: 'var(--blue)', points: seen.map(r => [r.step, r.loss]) }, { name: t('training.val'), colour: 'var(--orange)', dashed: true, dots: true, points: seen.filter(r => r.val_loss != null).map(r => [r.step, r.val_loss]) }] });
@@ -45,8 +46,8 @@ async function recorded(ctx, name) {
 }
 
 /** A very small model, trained here. */
-function live(ctx) {
-  const text = TEXTS[lang()].repeat(4), curve = chart({ series: [], height: 240, xLabel: t('axis.step'), label: t('figure.descent') }), sample = h('p', { class: 'mono goes-on' });
+export function live(ctx) {
+  const text = TEXTS[lang()].repeat(4), curve = chart({ series: [], height: 240, xLabel: t('axis.step'), label: t('figure.live'), zoom: [0, LONGEST] }), sample = h('p', { class: 'mono goes-on' });
   let model = new Bigram(text), losses = [], rate = 5;
   const draw = count => {
     if (count < losses.length) { model = new Bigram(text); losses = []; }
@@ -54,13 +55,13 @@ function live(ctx) {
     curve.update({ series: [{ name: t('training.loss'), colour: 'var(--blue)', points: losses }] });
     fill(sample, model.sample(40, generator(count)));
   };
-  return [note(t('figure.descent.live', { v: model.vocabulary.length })), slider({ label: t('figure.descent.rate'), value: rate, least: 0.5, most: 500, scale: 'log', format: x => number(x, 2), oninput: x => { rate = x; model = new Bigram(text); losses = []; draw(1); } }), player(ctx, 300, draw), curve, sample];
+  return [note(t('figure.descent.live', { v: model.vocabulary.length })), slider({ label: t('figure.descent.rate'), value: rate, least: 0.5, most: 500, scale: 'log', format: x => number(x, 2), oninput: x => { rate = x; model = new Bigram(text); losses = []; draw(LONGEST); } }), player(ctx, LONGEST, draw), curve, sample];
 }
 
 function player(ctx, most, draw) {
-  const bar = slider({ label: t('axis.step'), value: 1, least: 1, most: Math.max(1, most), step: 1, oninput: draw });
+  const bar = slider({ label: t('axis.step'), value: Math.max(1, most), least: 1, most: Math.max(1, most), step: 1, oninput: x => { at = x; draw(x); } });
   const still = matchMedia('(prefers-reduced-motion: reduce)').matches;
-  let at = 1, timer = null;
+  let at = most, timer = null;
   const button = h('button', { type: 'button', onclick: () => (timer ? stop() : start()) }, t('snapshots.play'));
   const stop = () => { clearInterval(timer); timer = null; button.textContent = t('snapshots.play'); };
   function start() {
@@ -70,7 +71,7 @@ function player(ctx, most, draw) {
     timer = setInterval(() => { if (!button.isConnected || at >= most) { stop(); return; } at = Math.min(most, at + Math.max(1, Math.round(most / 120))); bar.put(at); draw(at); }, 50);
   }
   ctx.signal.addEventListener('abort', stop);
-  draw(1);
+  draw(most);
   return h('div', { class: 'player' }, button, bar);
 }
 
@@ -84,7 +85,7 @@ export function scaling() {
   const curve = chart({ series: [], height: 240, label: t('figure.scaling'), xLabel: 'log₁₀ D', yLabel: 'L' });
   const draw = () => {
     const at = scalingLaw(LAW, n, d);
-    fill(out, t('figure.scaling.is', { loss: fixed(at, 3), E: LAW.E, n: fixed(LAW.A * n ** -LAW.alpha, 3), d: fixed(LAW.B * d ** -LAW.beta, 3), flops: (6 * n * d).toExponential(1) }));
+    fill(out, t('figure.scaling.is', { loss: fixed(at, 3), E: fixed(LAW.E, 3), n: fixed(LAW.A * n ** -LAW.alpha, 3), d: fixed(LAW.B * d ** -LAW.beta, 3), flops: (6 * n * d).toExponential(1) }));
     curve.update({ series: [{ name: `N = ${short(n)}`, colour: 'var(--blue)', points: ds.map(x => [Math.log10(x), scalingLaw(LAW, n, x)]) }, { name: `N = ${short(n * 10)}`, colour: 'var(--orange)', dashed: true, points: ds.map(x => [Math.log10(x), scalingLaw(LAW, 10 * n, x)]) }], marks: [{ x: Math.log10(d), label: 'D' }] });
   };
   draw();
