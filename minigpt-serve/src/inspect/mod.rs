@@ -12,7 +12,7 @@ pub use looking::{OpenSnapshot, OpenedModel};
 
 use crate::app::App;
 use crate::body::JsonBody;
-use crate::problem::Problem;
+use crate::problem::{AccessErrors, BodyErrors, Problem};
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -86,7 +86,7 @@ async fn answer<T: Send + 'static>(
 }
 
 /// All models, and what the page can show of each.
-#[utoipa::path(get, path = "/v1/inspect/models", responses((status = 200, description = "the models", body = Value)))]
+#[utoipa::path(get, path = "/v1/inspect/models", responses((status = 200, description = "the models", body = Value), AccessErrors))]
 async fn models(
     State(app): State<Arc<App>>,
     Extension(looking): Extension<Arc<Looking>>,
@@ -106,7 +106,7 @@ async fn one_model(
 }
 
 /// The tokens of a text, how much each surprised, and what may come next.
-#[utoipa::path(post, path = "/v1/inspect/read", request_body = InspectQuestion, responses((status = 200, description = "`ids`, `tokens[]`, `loss`, `top[]`", body = Value)))]
+#[utoipa::path(post, path = "/v1/inspect/read", request_body = InspectQuestion, responses((status = 200, description = "`ids`, `tokens[]`, `loss`, `top[]`", body = Value), BodyErrors, AccessErrors))]
 async fn read(
     app: State<Arc<App>>,
     looking: Extension<Arc<Looking>>,
@@ -121,7 +121,7 @@ async fn read(
 }
 
 /// All logits behind a position (`logits`: f32, little-endian, base64), with the names of the likeliest.
-#[utoipa::path(post, path = "/v1/inspect/next", request_body = InspectQuestion, responses((status = 200, description = "`logits`, `top[]`", body = Value)))]
+#[utoipa::path(post, path = "/v1/inspect/next", request_body = InspectQuestion, responses((status = 200, description = "`logits`, `top[]`", body = Value), BodyErrors, AccessErrors))]
 async fn next(
     app: State<Arc<App>>,
     looking: Extension<Arc<Looking>>,
@@ -138,7 +138,7 @@ async fn next(
 }
 
 /// What some tokens are called.
-#[utoipa::path(post, path = "/v1/inspect/names", request_body = InspectQuestion, responses((status = 200, description = "`tokens[] {id, token, bytes}`", body = Value)))]
+#[utoipa::path(post, path = "/v1/inspect/names", request_body = InspectQuestion, responses((status = 200, description = "`tokens[] {id, token, bytes}`", body = Value), BodyErrors, AccessErrors))]
 async fn token_names(
     app: State<Arc<App>>,
     looking: Extension<Arc<Looking>>,
@@ -153,7 +153,7 @@ async fn token_names(
 
 /// Attention of a layer. With `head`: f16, little-endian, (T, T). Otherwise all heads as bytes, 255·√weight, (H, S, S) with
 /// S = min(T, `size`), the greatest weight of those that a cell stands for.
-#[utoipa::path(post, path = "/v1/inspect/attention", request_body = InspectQuestion, responses((status = 200, description = "the weights", content_type = "application/octet-stream")))]
+#[utoipa::path(post, path = "/v1/inspect/attention", request_body = InspectQuestion, responses((status = 200, description = "the weights", content_type = "application/octet-stream"), BodyErrors, AccessErrors))]
 async fn attention_of(
     app: State<Arc<App>>,
     looking: Extension<Arc<Looking>>,
@@ -178,7 +178,7 @@ async fn attention_of(
 }
 
 /// Queries, keys, values and mixes of one head at all positions (f32, little-endian, base64, (T, `width`)).
-#[utoipa::path(post, path = "/v1/inspect/head", request_body = InspectQuestion, responses((status = 200, description = "`q`, `k`, `v`, `z`, `width`", body = Value)))]
+#[utoipa::path(post, path = "/v1/inspect/head", request_body = InspectQuestion, responses((status = 200, description = "`q`, `k`, `v`, `z`, `width`", body = Value), BodyErrors, AccessErrors))]
 async fn head(
     app: State<Arc<App>>,
     looking: Extension<Arc<Looking>>,
@@ -194,7 +194,7 @@ async fn head(
 }
 
 /// What every head does on repeated random tokens, beside a model with fresh weights. Measured once for each model.
-#[utoipa::path(post, path = "/v1/inspect/heads", request_body = InspectQuestion, responses((status = 200, description = "`heads[]`, `margin`, `copying`", body = Value)))]
+#[utoipa::path(post, path = "/v1/inspect/heads", request_body = InspectQuestion, responses((status = 200, description = "`heads[]`, `margin`, `copying`", body = Value), BodyErrors, AccessErrors))]
 async fn heads(
     app: State<Arc<App>>,
     looking: Extension<Arc<Looking>>,
@@ -204,7 +204,7 @@ async fn heads(
 }
 
 /// What every layer would say: at every position, or `at` one.
-#[utoipa::path(post, path = "/v1/inspect/lens", request_body = InspectQuestion, responses((status = 200, description = "`lens[layer][position][] {id, token, probability}`", body = Value)))]
+#[utoipa::path(post, path = "/v1/inspect/lens", request_body = InspectQuestion, responses((status = 200, description = "`lens[layer][position][] {id, token, probability}`", body = Value), BodyErrors, AccessErrors))]
 async fn lens_of(
     app: State<Arc<App>>,
     looking: Extension<Arc<Looking>>,
@@ -226,7 +226,7 @@ async fn lens_of(
 }
 
 /// Who wrote the logit of a token behind a position; of the likeliest if none is named.
-#[utoipa::path(post, path = "/v1/inspect/attribution", request_body = InspectQuestion, responses((status = 200, description = "`attribution[] {component, layer, head, logit}`, `total`, `logit`", body = Value)))]
+#[utoipa::path(post, path = "/v1/inspect/attribution", request_body = InspectQuestion, responses((status = 200, description = "`attribution[] {component, layer, head, logit}`, `total`, `logit`", body = Value), BodyErrors, AccessErrors))]
 async fn attribution_of(
     app: State<Arc<App>>,
     looking: Extension<Arc<Looking>>,
@@ -241,7 +241,7 @@ async fn attribution_of(
 }
 
 /// How the model reads a text without some of its parts (`off`), replaced by zero or, with `mean`, by their mean over the text.
-#[utoipa::path(post, path = "/v1/inspect/ablate", request_body = InspectQuestion, responses((status = 200, description = "`before`, `after`", body = Value)))]
+#[utoipa::path(post, path = "/v1/inspect/ablate", request_body = InspectQuestion, responses((status = 200, description = "`before`, `after`", body = Value), BodyErrors, AccessErrors))]
 async fn ablate(
     app: State<Arc<App>>,
     looking: Extension<Arc<Looking>>,
@@ -262,7 +262,7 @@ async fn ablate(
 }
 
 /// How much of the answer of a `clean` text comes back when a place of its pass is put into that of a `corrupt` one.
-#[utoipa::path(post, path = "/v1/inspect/patch", request_body = InspectQuestion, responses((status = 200, description = "`layers_positions`, `layers_heads`", body = Value)))]
+#[utoipa::path(post, path = "/v1/inspect/patch", request_body = InspectQuestion, responses((status = 200, description = "`layers_positions`, `layers_heads`", body = Value), BodyErrors, AccessErrors))]
 async fn patch(
     app: State<Arc<App>>,
     looking: Extension<Arc<Looking>>,
@@ -286,7 +286,7 @@ async fn patch(
 }
 
 /// Every number of the pass of one position, with one layer opened and one head followed.
-#[utoipa::path(post, path = "/v1/inspect/walk", request_body = InspectQuestion, responses((status = 200, description = "`walk[] {site, shape, values, text, text_zh, …}`", body = Value)))]
+#[utoipa::path(post, path = "/v1/inspect/walk", request_body = InspectQuestion, responses((status = 200, description = "`walk[] {site, shape, values, text, text_zh, …}`", body = Value), BodyErrors, AccessErrors))]
 async fn walk_of(
     app: State<Arc<App>>,
     looking: Extension<Arc<Looking>>,
@@ -305,7 +305,7 @@ async fn walk_of(
 }
 
 /// The likeliest tokens that follow a text, one after the other (`tokens` of them, to the end of the answer at most).
-#[utoipa::path(post, path = "/v1/inspect/continue", request_body = InspectQuestion, responses((status = 200, description = "`ids`, `text`", body = Value)))]
+#[utoipa::path(post, path = "/v1/inspect/continue", request_body = InspectQuestion, responses((status = 200, description = "`ids`, `text`", body = Value), BodyErrors, AccessErrors))]
 async fn continuation(
     app: State<Arc<App>>,
     looking: Extension<Arc<Looking>>,

@@ -8,7 +8,7 @@ use crate::app::App;
 use crate::body::aside;
 use crate::events::{self, Early};
 use crate::inspect::Looking;
-use crate::problem::Problem;
+use crate::problem::{AccessErrors, ErrorAnswer, Problem};
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -57,14 +57,14 @@ fn folder_of(looking: &Looking) -> Result<PathBuf, Problem> {
 }
 
 /// All runs, the latest first.
-#[utoipa::path(get, path = "/v1/runs", responses((status = 200, description = "`runs[] {name, running, step, loss, val_loss, spark, snapshots}`", body = Value)))]
+#[utoipa::path(get, path = "/v1/runs", responses((status = 200, description = "`runs[] {name, running, step, loss, val_loss, spark, snapshots}`", body = Value), AccessErrors))]
 async fn list(Extension(looking): Extension<Arc<Looking>>) -> Result<Json<Value>, Problem> {
     let Ok(runs) = folder_of(&looking) else { return Ok(Json(json!({ "runs": [] }))) };
     aside(move || Ok(Json(json!({ "runs": folder::lines(&runs, &mut Vec::new()) })))).await
 }
 
 /// One run: configuration, records, samples, snapshots.
-#[utoipa::path(get, path = "/v1/runs/{name}", params(("name" = String, Path, description = "its folder")), responses((status = 200, description = "the run", body = Value), (status = 404, description = "there is none of this name")))]
+#[utoipa::path(get, path = "/v1/runs/{name}", params(("name" = String, Path, description = "its folder")), responses((status = 200, description = "the run", body = Value), (status = 404, description = "there is none of this name", body = ErrorAnswer), AccessErrors))]
 async fn one(
     Extension(looking): Extension<Arc<Looking>>,
     Path(name): Path<String>,
@@ -78,7 +78,7 @@ async fn one(
 }
 
 /// A picture of a run, as it was drawn. Whatever it contains, it can't do anything.
-#[utoipa::path(get, path = "/v1/runs/{name}/pictures/{file}", params(("name" = String, Path, description = "its folder"), ("file" = String, Path, description = "a file that ends with .svg")), responses((status = 200, description = "the picture", content_type = "image/svg+xml"), (status = 404, description = "there is none of this name")))]
+#[utoipa::path(get, path = "/v1/runs/{name}/pictures/{file}", params(("name" = String, Path, description = "its folder"), ("file" = String, Path, description = "a file that ends with .svg")), responses((status = 200, description = "the picture", content_type = "image/svg+xml"), (status = 404, description = "there is none of this name", body = ErrorAnswer), AccessErrors))]
 async fn picture(
     Extension(looking): Extension<Arc<Looking>>,
     Path((name, file)): Path<(String, String)>,
@@ -115,7 +115,7 @@ struct Watched {
 
 /// What is new, as events: `{"kind": "runs", "runs": […]}` whenever the list changes, `{"kind": "records", "run", "records", "samples"}`
 /// of the runs that are followed, `{"kind": "alive"}` now and then.
-#[utoipa::path(get, path = "/v1/runs/events", params(("watch" = Option<String>, Query, description = "names of runs, separated by commas"), ("from" = Option<String>, Query, description = "the last step that is known of each")), responses((status = 200, description = "events", content_type = "text/event-stream"), (status = 404, description = "there is no folder of runs")))]
+#[utoipa::path(get, path = "/v1/runs/events", params(("watch" = Option<String>, Query, description = "names of runs, separated by commas"), ("from" = Option<String>, Query, description = "the last step that is known of each")), responses((status = 200, description = "events", content_type = "text/event-stream"), (status = 404, description = "there is no folder of runs", body = ErrorAnswer), AccessErrors))]
 async fn watch(
     State(app): State<Arc<App>>,
     Extension(looking): Extension<Arc<Looking>>,
