@@ -18,8 +18,10 @@ use std::ops::Range;
 #[cfg(target_arch = "x86_64")]
 use crate::panel_tile::{expand_avx2, extend_avx2, tile_avx2, two_tiles_avx2};
 
-/// Multiply-adds that are worth a task of their own.
+/// Multiply-adds that are worth a task of their own, where the threads are awake.
 const TASK: usize = 1 << 15;
+/// A product of fewer multiply-adds than so many takes less time alone than waking another thread does.
+const ALONE: usize = 1 << 18;
 /// Up to so many rows are read where they lie; of more, a block is packed first, as tiles read it.
 const FEW_ROWS: usize = 4 * TILE_ROWS;
 /// Rows of a block: with their inner steps they stay in the L2 cache.
@@ -85,7 +87,7 @@ impl<W: PanelFormat> Panels<W> {
         let mut y: Vec<f32> = Vec::with_capacity(m * n);
         let base = bias.map(|bias| (bias.as_ptr(), 0));
         let product = Product { weight: self, x, y: Output { to: y.as_mut_ptr(), stride: n, base } };
-        let parts = (2 * rayon::current_num_threads()).min(m * n * self.k / TASK).max(1);
+        let parts = parts(m * n * self.k, ALONE, TASK);
         if m > 0 {
             // SAFETY: `x` lies inside its buffer, as just checked, and `y` has room for m·n elements.
             split(0..n.div_ceil(COLUMNS), parts, &|panels| unsafe { product.part(panels) });
@@ -94,6 +96,12 @@ impl<W: PanelFormat> Panels<W> {
         unsafe { y.set_len(m * n) };
         y
     }
+}
+
+/// Into how many parts a product of so many multiply-adds is split: one if there are fewer than `alone`, otherwise two a
+/// thread, but none of fewer than `task`.
+pub fn parts(work: usize, alone: usize, task: usize) -> usize {
+    if work < alone { 1 } else { (2 * rayon::current_num_threads()).min(work / task).max(1) }
 }
 
 /// Halves the panels until there are enough parts, which the threads of the current pool share.

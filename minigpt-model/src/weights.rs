@@ -4,7 +4,9 @@ use crate::config::Config;
 use crate::parameters::Spec;
 use candle_core::quantized::QTensor;
 use candle_core::{DType, Device, Result, Tensor, Var};
-use minigpt_kernels::{self as ops, ElementType, MappedMatrix, QuantizedMatrix, QuantizedProduct, WeightLayout};
+use minigpt_kernels::{
+    self as ops, ElementType, MappedMatrix, QuantizedMatrix, QuantizedProduct, WeightLayout,
+};
 use std::collections::HashMap;
 
 /// A tensor of a model: plain numbers in memory or in their file, or a matrix in fewer bits.

@@ -53,33 +53,41 @@ pub enum Place {
 }
 
 impl Place {
-    /// Which byte an integer is in, and from which bit on.
-    #[inline(always)]
-    fn of(self, step: usize) -> Option<(usize, usize)> {
-        match self {
-            Self::Nowhere => None,
-            Self::Bytes { at, shift } => Some((at + step, shift)),
-            Self::Halves { at } => Some((at + step % 16, step / 16 * 4)),
-            Self::Single { at } => Some((at + step / 8, step % 8)),
-        }
-    }
-
     /// Adds `bits` bits of each integer, from bit `to` on.
     #[inline(always)]
     fn read(self, block: &[u8], bits: usize, to: usize, integers: &mut [u8; STEPS]) {
-        for (step, integer) in integers.iter_mut().enumerate() {
-            if let Some((at, shift)) = self.of(step) {
-                *integer |= (block[at] >> shift & ((1 << bits) - 1)) << to;
+        let mask = (1u8 << bits) - 1;
+        let read = |integers: &mut [u8], bytes: &[u8], shift: usize| {
+            integers
+                .iter_mut()
+                .zip(bytes)
+                .for_each(|(integer, byte)| *integer |= (byte >> shift & mask) << to);
+        };
+        match self {
+            Self::Nowhere => {}
+            Self::Bytes { at, shift } => read(integers, &block[at..at + 32], shift),
+            Self::Halves { at } => {
+                read(&mut integers[..16], &block[at..at + 16], 0);
+                read(&mut integers[16..], &block[at..at + 16], 4);
+            }
+            Self::Single { at } => {
+                for (step, integer) in integers.iter_mut().enumerate() {
+                    *integer |= (block[at + step / 8] >> (step % 8) & mask) << to;
+                }
             }
         }
     }
 
-    /// The other way round.
+    /// The other way round, into zeros.
     fn write(self, block: &mut [u8], bits: usize, from: usize, integers: &[u8; STEPS]) {
         for (step, integer) in integers.iter().enumerate() {
-            if let Some((at, shift)) = self.of(step) {
-                block[at] |= (integer >> from & ((1 << bits) - 1)) << shift;
-            }
+            let (at, shift) = match self {
+                Self::Nowhere => return,
+                Self::Bytes { at, shift } => (at + step, shift),
+                Self::Halves { at } => (at + step % 16, step / 16 * 4),
+                Self::Single { at } => (at + step / 8, step % 8),
+            };
+            block[at] |= (integer >> from & ((1 << bits) - 1)) << shift;
         }
     }
 }

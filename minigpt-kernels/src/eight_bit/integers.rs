@@ -100,9 +100,7 @@ impl<const LOW: usize, const HIGH: usize> SmallIntegers for Integers<LOW, HIGH> 
     const BITS: [usize; 2] = [LOW, HIGH];
 
     fn new(columns: &[[u8; STEPS]; COLUMNS]) -> Self {
-        let word = |column: usize, quad: usize| {
-            u32::from_le_bytes(columns[column].as_chunks().0[quad])
-        };
+        let word = |column: usize, quad: usize| u32::from_le_bytes(columns[column].as_chunks().0[quad]);
         Self { low: Plane::new(word), high: Plane::new(|column, quad| word(column, quad) >> LOW) }
     }
 

@@ -18,12 +18,12 @@ mod tile;
 
 use crate::matrix::Matrix;
 use crate::panel_format::COLUMNS;
-use crate::panels::split;
+use crate::panels::{parts, split};
 use crate::product::Output;
 use crate::simd;
 use candle_core::quantized::GgmlType;
-pub use formats::{BlockFormat, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K};
 use formats::Unit;
+pub use formats::{BlockFormat, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K};
 use rayon::prelude::*;
 use rows::EightBitRows;
 use std::ops::Range;
@@ -32,8 +32,10 @@ use tile::{TILE_ROWS, tile_portable};
 #[cfg(target_arch = "x86_64")]
 use tile::tile_avx2;
 
-/// Multiply-adds that are worth a task of their own.
+/// Multiply-adds that are worth a task of their own, where the threads are awake.
 const TASK: usize = 1 << 17;
+/// A product of fewer multiply-adds than so many takes less time alone than waking another thread does.
+const ALONE: usize = 1 << 19;
 
 /// A weight (out, in) for products with 8-bit activations.
 pub struct EightBitPanels<F: BlockFormat> {
@@ -48,17 +50,21 @@ impl<F: BlockFormat> EightBitPanels<F> {
     pub fn new(bytes: &[u8], n: usize) -> Self {
         let size = size_of::<F::Block>();
         let length = bytes.len() / size / n;
-        let panels = (0..n.div_ceil(COLUMNS)).into_par_iter();
-        let units = panels.flat_map_iter(|panel| {
+        let count = n.div_ceil(COLUMNS) * length;
+        let mut units: Vec<Unit<F>> = Vec::with_capacity(count);
+        let room = &mut units.spare_capacity_mut()[..count];
+        room.par_chunks_mut(length.max(1)).enumerate().for_each(|(panel, room)| {
             let columns = panel * COLUMNS..((panel + 1) * COLUMNS).min(n);
-            (0..length).map(move |unit| {
+            for (unit, room) in room.iter_mut().enumerate() {
                 let block = |column: usize| &bytes[(column * length + unit) * size..][..size];
                 let mut blocks = [&[][..]; COLUMNS];
                 columns.clone().zip(&mut blocks).for_each(|(column, to)| *to = block(column));
-                Unit::new(&blocks[..columns.len()])
-            })
+                room.write(Unit::new(&blocks[..columns.len()]));
+            }
         });
-        Self { units: units.collect(), k: length * Unit::<F>::STEPS, n }
+        // SAFETY: every unit of every panel has been written.
+        unsafe { units.set_len(count) };
+        Self { units, k: length * Unit::<F>::STEPS, n }
     }
 
     /// One row as the file has it.
@@ -94,7 +100,7 @@ impl<F: BlockFormat> EightBitPanels<F> {
         let base = bias.map(|bias| (bias.as_ptr(), 0));
         let x = EightBitRows::new(x, Unit::<F>::STEPS);
         let product = Product { weight: self, x: &x, m, y: Output { to: y.as_mut_ptr(), stride: n, base } };
-        let parts = (2 * rayon::current_num_threads()).min(m * n * self.k / TASK).max(1);
+        let parts = parts(m * n * self.k, ALONE, TASK);
         // SAFETY: `x` has m rows, and `y` room for m·n elements.
         split(0..n.div_ceil(COLUMNS), parts, &|panels| unsafe { product.panels(panels) });
         // SAFETY: each panel has written its columns of every row.
@@ -141,7 +147,7 @@ impl<F: BlockFormat> Product<'_, F> {
     /// # Safety
     /// As for [`Product::panels`].
     unsafe fn portable(&self, panel: usize, row: usize) -> usize {
-        let y = simd::vectorized(|| tile_portable(self.weight.panel(panel), self.x, row));
+        let y = tile_portable(self.weight.panel(panel), self.x, row);
         // SAFETY: the caller's.
         unsafe { self.store(panel, row, &y) };
         1

@@ -40,20 +40,32 @@ impl EightBitRows {
         }
         let parts = rows.integers.chunks_mut(width).zip(rows.scales.chunks_mut(width / block));
         let parts = parts.zip(rows.sums.chunks_mut(width / SUMMED)).enumerate();
-        let quantize = |(i, ((integers, scales), sums)): (usize, ((&mut [i8], &mut [f32]), &mut [i16]))| {
-            let blocks = x.row(i).chunks_exact(block).zip(integers.chunks_exact_mut(block));
-            let blocks = blocks.zip(scales).zip(sums.chunks_exact_mut(block / SUMMED));
-            for (((x, integers), scale), sums) in blocks {
-                *scale = simd::vectorized(|| quantize(x, integers, sums));
-            }
-        };
+        let parts = parts.map(|(i, ((integers, scales), sums))| (x.row(i), Row { integers, scales, sums }));
         match m * width < 2 * TASK {
-            true => parts.for_each(quantize),
+            true => parts.for_each(|(x, row)| row.quantize(x, block)),
             false => {
-                parts.collect::<Vec<_>>().into_par_iter().with_min_len(TASK.div_ceil(width)).for_each(quantize);
+                let parts = parts.collect::<Vec<_>>().into_par_iter().with_min_len(TASK.div_ceil(width));
+                parts.for_each(|(x, row)| row.quantize(x, block));
             }
         }
         rows
+    }
+}
+
+/// Where the parts of one row go.
+struct Row<'a> {
+    integers: &'a mut [i8],
+    scales: &'a mut [f32],
+    sums: &'a mut [i16],
+}
+
+impl Row<'_> {
+    fn quantize(self, x: &[f32], block: usize) {
+        let blocks = x.chunks_exact(block).zip(self.integers.chunks_exact_mut(block));
+        let blocks = blocks.zip(self.scales).zip(self.sums.chunks_exact_mut(block / SUMMED));
+        for (((x, integers), scale), sums) in blocks {
+            *scale = simd::vectorized(|| quantize(x, integers, sums));
+        }
     }
 }
 

@@ -292,7 +292,8 @@ unsafe fn pairs_avx2(pairs: &Pairs, half: usize, group: usize) -> __m256i {
 #[target_feature(enable = "avx2")]
 unsafe fn each_twice(pairs: __m256i) -> [__m256i; 2] {
     let first = _mm256_setr_epi8(
-        0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13, 0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13,
+        0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13, 0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12,
+        13,
     );
     let second = _mm256_add_epi8(first, _mm256_set1_epi8(2));
     [_mm256_shuffle_epi8(pairs, first), _mm256_shuffle_epi8(pairs, second)]

@@ -10,9 +10,9 @@ use super::formats::{BlockFormat, Unit};
 use super::integers::{HALF, STEPS, SmallIntegers};
 use super::rows::{EightBitRows, SUMMED};
 use super::scales::Scales;
-use std::array::from_fn;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
+use std::array::from_fn;
 
 /// The most rows that share what is read of a panel: with their sums, the integers of a group fill the registers.
 pub const TILE_ROWS: usize = 4;
@@ -30,7 +30,8 @@ pub fn tile_portable<F: BlockFormat>(panel: &[Unit<F>], x: &EightBitRows, row: u
             for half in 0..2 {
                 let products = [0, 1].map(|sixteen| {
                     let mut sums = [0i32; HALF];
-                    for (quad, x) in steps[SUMMED * sixteen..][..SUMMED].as_chunks::<4>().0.iter().enumerate() {
+                    for (quad, x) in steps[SUMMED * sixteen..][..SUMMED].as_chunks::<4>().0.iter().enumerate()
+                    {
                         let words = integers.quads(half, 4 * sixteen + quad);
                         for (i, &x) in x.iter().enumerate() {
                             for column in 0..HALF {
@@ -40,13 +41,11 @@ pub fn tile_portable<F: BlockFormat>(panel: &[Unit<F>], x: &EightBitRows, row: u
                     }
                     sums
                 });
-                for column in 0..HALF {
+                for (column, (first, second)) in products[0].iter().zip(&products[1]).enumerate() {
                     let to = half * HALF + column;
                     let [scales, mins] = unit.scales.group(to, group);
-                    for i in 0..2 {
-                        sums[to] += scales[i] * products[i][column];
-                        corrections[to] += mins[i] * i32::from(totals[i]);
-                    }
+                    sums[to] += scales[0] * first + scales[1] * second;
+                    corrections[to] += mins[0] * i32::from(totals[0]) + mins[1] * i32::from(totals[1]);
                 }
             }
         }

@@ -28,8 +28,8 @@ use answer::Answer;
 use anyhow::{Context, Result, ensure};
 use minigpt::ModelFolder;
 use minigpt_formats::OnDisk;
-use minigpt_kernels::ElementType;
 use minigpt_insight::{Subject, WalkExample};
+use minigpt_kernels::ElementType;
 use serde::Serialize;
 
 /// Runs the command.
