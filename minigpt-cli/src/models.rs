@@ -9,6 +9,7 @@ use minigpt::{Hub, ModelFolder, ModelPlace};
 use minigpt_charts::count;
 use minigpt_data::DownloadEvent;
 use minigpt_kernels::ElementType;
+use minigpt_model::Device;
 use std::path::{Path, PathBuf};
 
 /// What stands for a model in a usage line.
@@ -33,6 +34,17 @@ pub struct LoadArgs {
     /// Where to compute.
     #[arg(long, value_enum, default_value = "cpu")]
     device: DeviceKind,
+    #[command(flatten)]
+    products: ProductArgs,
+}
+
+/// How quantised matrices are multiplied.
+#[derive(Args)]
+pub struct ProductArgs {
+    /// Multiply the matrices of a quantised file as what they stand for, not as small integers with activations of 8 bits:
+    /// several times slower, without that rounding.
+    #[arg(long)]
+    exact: bool,
 }
 
 /// How long a context it has.
@@ -52,7 +64,15 @@ impl LoadArgs {
     /// Opens a model, and says which one where the name does not.
     pub fn open(&self, name: &Path) -> Result<ModelFolder> {
         let device = self.device.open()?;
-        Ok(ModelFolder::open_as(find(name)?, &device, dtype::quantized(self.dtype))?)
+        self.products.open(&find(name)?, &device, self.dtype)
+    }
+}
+
+impl ProductArgs {
+    /// Opens the model at a place.
+    pub fn open(&self, place: &Path, device: &Device, dtype: ElementType) -> Result<ModelFolder> {
+        let open = if self.exact { ModelFolder::open_exact } else { ModelFolder::open_as };
+        Ok(open(place, device, dtype::quantized(dtype))?)
     }
 }
 

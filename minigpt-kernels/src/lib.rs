@@ -45,6 +45,7 @@ mod chunks;
 mod cross_entropy;
 mod dot;
 mod dropout;
+mod eight_bit;
 mod element_type;
 mod elements;
 mod embedding;
@@ -84,7 +85,7 @@ pub use mapped_matrix::{MappedMatrix, SharedBytes, mapped_linear};
 pub use matrix::Matrix;
 pub use probe::{Lanes, multiply_adds, read_all};
 pub use product::{in_one_order, product};
-pub use quantized::{QuantizedMatrix, quantized_linear, quantized_linear_composed};
+pub use quantized::{QuantizedMatrix, QuantizedProduct, quantized_linear, quantized_linear_composed};
 pub use rope::{positions, rope, rope_composed};
 pub use tape::{Tape, add, constant, record, reshape, scale};
 

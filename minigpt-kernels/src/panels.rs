@@ -18,8 +18,10 @@ use std::ops::Range;
 #[cfg(target_arch = "x86_64")]
 use crate::panel_tile::{expand_avx2, extend_avx2, tile_avx2, two_tiles_avx2};
 
-/// Multiply-adds that are worth a task of their own.
+/// Multiply-adds that are worth a task of their own, where the threads are awake.
 const TASK: usize = 1 << 15;
+/// A product of fewer multiply-adds than so many takes less time alone than waking another thread does.
+const ALONE: usize = 1 << 18;
 /// Up to so many rows are read where they lie; of more, a block is packed first, as tiles read it.
 const FEW_ROWS: usize = 4 * TILE_ROWS;
 /// Rows of a block: with their inner steps they stay in the L2 cache.
@@ -85,15 +87,31 @@ impl<W: PanelFormat> Panels<W> {
         let mut y: Vec<f32> = Vec::with_capacity(m * n);
         let base = bias.map(|bias| (bias.as_ptr(), 0));
         let product = Product { weight: self, x, y: Output { to: y.as_mut_ptr(), stride: n, base } };
-        let parts = (2 * rayon::current_num_threads()).min(m * n * self.k / TASK).max(1);
+        let parts = parts(m * n * self.k, ALONE, TASK);
         if m > 0 {
             // SAFETY: `x` lies inside its buffer, as just checked, and `y` has room for m·n elements.
-            unsafe { product.split(0..n.div_ceil(COLUMNS), parts) };
+            split(0..n.div_ceil(COLUMNS), parts, &|panels| unsafe { product.part(panels) });
         }
         // SAFETY: each panel has written its columns of every row.
         unsafe { y.set_len(m * n) };
         y
     }
+}
+
+/// Into how many parts a product of so many multiply-adds is split: one if there are fewer than `alone`, otherwise two a
+/// thread, but none of fewer than `task`.
+pub fn parts(work: usize, alone: usize, task: usize) -> usize {
+    if work < alone { 1 } else { (2 * rayon::current_num_threads()).min(work / task).max(1) }
+}
+
+/// Halves the panels until there are enough parts, which the threads of the current pool share.
+pub fn split(panels: Range<usize>, parts: usize, part: &(impl Fn(Range<usize>) + Sync)) {
+    if parts <= 1 || panels.len() <= 1 {
+        return part(panels);
+    }
+    let middle = panels.start + panels.len() / 2;
+    let (left, right) = (panels.start..middle, middle..panels.end);
+    rayon::join(|| split(left, parts.div_ceil(2), part), || split(right, parts.div_ceil(2), part));
 }
 
 /// A product that threads share.
@@ -107,29 +125,10 @@ struct Product<'a, W> {
 unsafe impl<W: Sync> Sync for Product<'_, W> {}
 
 impl<W: PanelFormat> Product<'_, W> {
-    /// Halves the panels until there are enough parts.
-    ///
-    /// # Safety
-    /// `x` lies inside its buffer, and the output has room for all rows and columns.
-    unsafe fn split(&self, panels: Range<usize>, parts: usize) {
-        if parts <= 1 || panels.len() <= 1 {
-            // SAFETY: the caller's.
-            return unsafe { self.part(panels) };
-        }
-        let middle = panels.start + panels.len() / 2;
-        let (left, right) = (panels.start..middle, middle..panels.end);
-        rayon::join(
-            // SAFETY: the caller's, and both halves write different columns.
-            || unsafe { self.split(left, parts.div_ceil(2)) },
-            // SAFETY: the same.
-            || unsafe { self.split(right, parts.div_ceil(2)) },
-        );
-    }
-
     /// The columns of some panels.
     ///
     /// # Safety
-    /// As for [`Product::split`].
+    /// `x` lies inside its buffer, and the output has room for all rows and columns.
     unsafe fn part(&self, panels: Range<usize>) {
         SCRATCH.with_borrow_mut(|(packed, lines)| {
             lines.resize(lines.len().max(inner_steps(self.weight.k)), [0.0; COLUMNS]);
@@ -146,7 +145,7 @@ impl<W: PanelFormat> Product<'_, W> {
     /// Panel after panel, all rows with each block of its inner steps.
     ///
     /// # Safety
-    /// As for [`Product::split`].
+    /// As for [`Product::part`].
     unsafe fn few_rows(&self, panels: Range<usize>, lines: &mut [PanelLine]) {
         let m = self.x.rows;
         let x = TileRows { at: self.x.data.as_ptr(), row: self.x.row_stride, step: 1 };
@@ -170,7 +169,7 @@ impl<W: PanelFormat> Product<'_, W> {
     /// Block after block of rows and inner steps, which stays in the caches while all panels go by.
     ///
     /// # Safety
-    /// As for [`Product::split`].
+    /// As for [`Product::part`].
     unsafe fn many_rows(&self, panels: Range<usize>, packed: &mut Vec<f32>, lines: &mut [PanelLine]) {
         let m = self.x.rows;
         let height = m.div_ceil(m.div_ceil(BLOCK_ROWS)).next_multiple_of(TILE_ROWS);
@@ -215,7 +214,7 @@ impl<W: PanelFormat> Product<'_, W> {
     /// Rows times a block of a panel. `x` begins with the first of them and the first of the inner steps.
     ///
     /// # Safety
-    /// As for [`Product::split`]; of packed rows, whole tiles of them are read.
+    /// As for [`Product::part`]; of packed rows, whole tiles of them are read.
     unsafe fn rows(
         &self,
         panel: usize,
@@ -254,7 +253,7 @@ impl<W: PanelFormat> Product<'_, W> {
     /// Up to three rows times a block of two panels. `x` begins with the first of the inner steps.
     ///
     /// # Safety
-    /// As for [`Product::split`]; the CPU has AVX2.
+    /// As for [`Product::part`]; the CPU has AVX2.
     #[cfg(target_arch = "x86_64")]
     unsafe fn two_panels(&self, panel: usize, steps: Range<usize>, x: TileRows) {
         let panels = [panel, panel + 1];

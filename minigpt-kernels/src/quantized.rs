@@ -1,9 +1,10 @@
 //! Quantised matrices: blocks of small integers with common scales, in the formats of llama.cpp. Those of 8 bits and plain
-//! numbers of 16 and 32 bits are laid out as panels and multiplied as they are; of the others, sixteen rows are dequantised
-//! at a time. The other factor stays f32, so that the product is that of the dequantised matrix, and an element is summed in
-//! the same order whatever the number of rows.
+//! numbers of 16 and 32 bits are laid out as panels and multiplied as they are. Of the others, sixteen rows are dequantised
+//! at a time, so that the product is that of the dequantised matrix; or their integers are multiplied, with the other factor
+//! in 8 bits ([`QuantizedProduct`]). Either way an element is summed in the same order whatever the number of rows.
 #![expect(unsafe_code, reason = "blocks are read from bytes")]
 
+use super::eight_bit::{self, BlockFormat, EightBitPanels};
 use super::matrix::Matrix;
 use super::panel_format::{PanelFormat, Q8Block, Q8Unit};
 use super::panels::{Panels, WeightColumns, by_panel};
@@ -12,6 +13,7 @@ use candle_core::quantized::{GgmlDType, GgmlType, k_quants};
 use candle_core::{Device, Result, Tensor};
 use half::{bf16, f16};
 use rayon::prelude::*;
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,6 +25,17 @@ pub struct QuantizedMatrix {
     rows: usize,
     columns: usize,
     transposed: bool,
+    product: QuantizedProduct,
+}
+
+/// How a matrix of 2 to 6 bits is multiplied. One of 8 bits or more is always multiplied exactly.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum QuantizedProduct {
+    /// As the dequantised matrix, with activations in f32: what the file's numbers say.
+    #[default]
+    Exact,
+    /// As integers, with activations rounded to 8 bits: what llama.cpp does, and several times faster.
+    EightBit,
 }
 
 /// The blocks of a matrix (out, in), whatever their format.
@@ -32,6 +45,11 @@ trait Blocks: Send + Sync {
 
     /// `x · Wᵀ + b` for a matrix of so many rows.
     fn product(&self, x: Matrix, rows: usize, bias: Option<&[f32]>) -> Vec<f32>;
+
+    /// The bytes of all blocks, where there is a choice of how they are multiplied.
+    fn bytes(&self) -> Option<Cow<'_, [u8]>> {
+        None
+    }
 }
 
 impl<T: GgmlType> Blocks for Vec<T> {
@@ -42,6 +60,12 @@ impl<T: GgmlType> Blocks for Vec<T> {
 
     fn product(&self, x: Matrix, rows: usize, bias: Option<&[f32]>) -> Vec<f32> {
         by_panel(x, rows, bias, self)
+    }
+
+    fn bytes(&self) -> Option<Cow<'_, [u8]>> {
+        // SAFETY: blocks are plain bytes and numbers of 16 bits without gaps.
+        let bytes = unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), size_of_val(&self[..])) };
+        Some(Cow::Borrowed(bytes))
     }
 }
 
@@ -63,8 +87,45 @@ impl<W: PanelFormat> Blocks for Panels<W> {
     }
 }
 
+impl<F: BlockFormat> Blocks for EightBitPanels<F> {
+    fn row(&self, row: usize, out: &mut [f32]) {
+        let mut bytes = vec![0; self.row_bytes()];
+        self.write_row(row, &mut bytes);
+        F::Block::to_float(&copied::<F::Block>(&bytes), out);
+    }
+
+    fn product(&self, x: Matrix, _rows: usize, bias: Option<&[f32]>) -> Vec<f32> {
+        EightBitPanels::product(self, x, bias)
+    }
+
+    fn bytes(&self) -> Option<Cow<'_, [u8]>> {
+        let mut bytes = vec![0; self.rows() * self.row_bytes()];
+        let rows = bytes.par_chunks_mut(self.row_bytes()).enumerate();
+        rows.for_each(|(row, bytes)| self.write_row(row, bytes));
+        Some(Cow::Owned(bytes))
+    }
+}
+
 /// The blocks in a file's bytes, which hold so many rows.
-fn blocks(dtype: GgmlDType, bytes: &[u8], rows: usize) -> Arc<dyn Blocks> {
+fn blocks(dtype: GgmlDType, product: QuantizedProduct, bytes: &[u8], rows: usize) -> Arc<dyn Blocks> {
+    match product {
+        QuantizedProduct::Exact => exact(dtype, bytes, rows),
+        QuantizedProduct::EightBit => match dtype {
+            GgmlDType::Q4_0 => Arc::new(EightBitPanels::<eight_bit::Q4_0>::new(bytes, rows)),
+            GgmlDType::Q4_1 => Arc::new(EightBitPanels::<eight_bit::Q4_1>::new(bytes, rows)),
+            GgmlDType::Q5_0 => Arc::new(EightBitPanels::<eight_bit::Q5_0>::new(bytes, rows)),
+            GgmlDType::Q5_1 => Arc::new(EightBitPanels::<eight_bit::Q5_1>::new(bytes, rows)),
+            GgmlDType::Q2K => Arc::new(EightBitPanels::<eight_bit::Q2K>::new(bytes, rows)),
+            GgmlDType::Q3K => Arc::new(EightBitPanels::<eight_bit::Q3K>::new(bytes, rows)),
+            GgmlDType::Q4K => Arc::new(EightBitPanels::<eight_bit::Q4K>::new(bytes, rows)),
+            GgmlDType::Q5K => Arc::new(EightBitPanels::<eight_bit::Q5K>::new(bytes, rows)),
+            GgmlDType::Q6K => Arc::new(EightBitPanels::<eight_bit::Q6K>::new(bytes, rows)),
+            _ => exact(dtype, bytes, rows),
+        },
+    }
+}
+
+fn exact(dtype: GgmlDType, bytes: &[u8], rows: usize) -> Arc<dyn Blocks> {
     use GgmlDType::*;
     match dtype {
         F32 => {
@@ -126,7 +187,18 @@ impl QuantizedMatrix {
                 bytes.len()
             );
         }
-        Ok(Self { blocks: blocks(dtype, bytes, rows), dtype, rows, columns, transposed })
+        let product = QuantizedProduct::Exact;
+        Ok(Self { blocks: blocks(dtype, product, bytes, rows), dtype, rows, columns, transposed, product })
+    }
+
+    /// The same matrix, to be multiplied in this way if its type leaves the choice.
+    #[must_use]
+    pub fn with_product(self, product: QuantizedProduct) -> Self {
+        if product == self.product {
+            return self;
+        }
+        let changed = self.blocks.bytes().map(|bytes| blocks(self.dtype, product, &bytes, self.rows));
+        Self { blocks: changed.unwrap_or_else(|| Arc::clone(&self.blocks)), product, ..self }
     }
 
     /// The type of its blocks.
@@ -254,6 +326,24 @@ mod tests {
             assert_eq!(transposed.t().unwrap().to_vec2::<f32>().unwrap(), whole);
             let rows = weight.rows(&[4, 0, 4]).unwrap().to_vec2::<f32>().unwrap();
             assert_eq!(rows, [whole[4].clone(), whole[0].clone(), whole[4].clone()]);
+        }
+    }
+
+    #[test]
+    fn the_way_of_multiplying_changes_and_the_matrix_does_not() {
+        for dtype in TYPES {
+            let (weight, _) = quantized(dtype, 37, 512, 4);
+            let flat = |y: Tensor| y.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+            let x = random(&[3, 512], 5);
+            let product = |weight: &QuantizedMatrix| flat(quantized_linear(&x, weight, None).unwrap());
+            let eight_bit = weight.clone().with_product(QuantizedProduct::EightBit);
+            assert_eq!(flat(eight_bit.plain().unwrap()), flat(weight.plain().unwrap()));
+            let rows = |weight: &QuantizedMatrix| flat(weight.rows(&[36, 0]).unwrap());
+            assert_eq!(rows(&eight_bit), rows(&weight));
+            let (exact, rounded) = (product(&weight), product(&eight_bit));
+            let has_a_choice = !matches!(dtype, GgmlDType::F16 | GgmlDType::BF16 | GgmlDType::Q8_0);
+            assert_eq!(exact != rounded, has_a_choice, "{dtype:?}");
+            assert_eq!(product(&eight_bit.with_product(QuantizedProduct::Exact)), exact);
         }
     }
 

@@ -7,7 +7,7 @@ use crate::gpt::Gpt;
 use crate::parameters::{ParameterRole, specs};
 use crate::weights::{ModelView, Tensors, Weight, Weights};
 use candle_core::Tensor;
-use minigpt_kernels::ElementType;
+use minigpt_kernels::{ElementType, QuantizedProduct};
 use std::collections::HashMap;
 
 /// A parameter of a model.
@@ -39,6 +39,12 @@ impl Gpt {
         let (config, weights) = self.into_weights();
         let weights = weights.quantized(&specs(&config), element_type)?;
         Self::from_weights(config, weights)
+    }
+
+    /// The same model with matrices of 2 to 6 bits multiplied in this way; those of a file are at first multiplied exactly.
+    pub fn with_quantized_product(self, product: QuantizedProduct) -> Result<Self> {
+        let (config, weights) = self.into_weights();
+        Self::from_weights(config, weights.with_quantized_product(product))
     }
 
     /// What it is made of, and nothing else: whoever changes a tensor has the only one.

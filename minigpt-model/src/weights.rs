@@ -4,7 +4,9 @@ use crate::config::Config;
 use crate::parameters::Spec;
 use candle_core::quantized::QTensor;
 use candle_core::{DType, Device, Result, Tensor, Var};
-use minigpt_kernels::{self as ops, ElementType, MappedMatrix, QuantizedMatrix, WeightLayout};
+use minigpt_kernels::{
+    self as ops, ElementType, MappedMatrix, QuantizedMatrix, QuantizedProduct, WeightLayout,
+};
 use std::collections::HashMap;
 
 /// A tensor of a model: plain numbers in memory or in their file, or a matrix in fewer bits.
@@ -139,6 +141,16 @@ impl Weights {
             }
         }
         Ok(self)
+    }
+
+    /// The same weights with quantised matrices multiplied in this way.
+    pub fn with_quantized_product(self, product: QuantizedProduct) -> Self {
+        let weight = |weight: Weight| match weight {
+            Weight::Quantized(matrix) => Weight::Quantized(matrix.with_product(product)),
+            weight => weight,
+        };
+        // One by one, so that no more than one matrix is there twice.
+        Self(self.0.into_iter().map(|(name, it)| (name, weight(it))).collect())
     }
 
     /// Puts another tensor in the place of one.

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::model_place::ModelPlace;
 use minigpt_chat::Format;
 use minigpt_formats::{ChatTemplate, ExtraKeys, Loaded, OnDisk};
-use minigpt_kernels::ElementType;
+use minigpt_kernels::{ElementType, QuantizedProduct};
 use minigpt_model::{Device, Gpt};
 use minigpt_tokenizer::Tokenizer;
 use serde_json::Value;
@@ -32,7 +32,8 @@ impl ModelFolder {
     }
 
     /// Opens a model on the CPU: a model folder, a run (its `best`, else its `last`), a GGUF file, nanoGPT's `ckpt.pt`, or
-    /// `hf:owner/name` of the hub, which is fetched the first time.
+    /// `hf:owner/name` of the hub, which is fetched the first time. Matrices of 2 to 6 bits are multiplied with activations of
+    /// 8 bits, as llama.cpp does; see [`Self::open_exact`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_on(path, &Device::Cpu)
     }
@@ -44,6 +45,17 @@ impl ModelFolder {
 
     /// The same with matrices quantised to an element type, if one is given: less memory and more tokens a second, a little less exact.
     pub fn open_as(
+        path: impl AsRef<Path>,
+        device: &Device,
+        element_type: Option<ElementType>,
+    ) -> Result<Self> {
+        let mut model = Self::open_exact(path, device, element_type)?;
+        model.gpt = model.gpt.with_quantized_product(QuantizedProduct::EightBit)?;
+        Ok(model)
+    }
+
+    /// The same with quantised matrices multiplied as what they stand for: slower, and exactly what the file's numbers say.
+    pub fn open_exact(
         path: impl AsRef<Path>,
         device: &Device,
         element_type: Option<ElementType>,

@@ -4,7 +4,7 @@
 use minigpt_generate::{
     Completion, ContextRule, Engine, EngineConfig, EngineEvent, GenerationConfig, Request, RequestId,
 };
-use minigpt_kernels::ElementType;
+use minigpt_kernels::{ElementType, QuantizedProduct};
 use minigpt_model::{Config, Device, Gpt, NormPosition, PositionEmbedding};
 use minigpt_tokenizer::{CharTokenizer, Tokenizer};
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ const BLOCK_SIZE: usize = 24;
 fn models() -> &'static [Gpt] {
     static MODELS: OnceLock<Vec<Gpt>> = OnceLock::new();
     MODELS.get_or_init(|| {
-        use ElementType::{Bf16, F16, F32, Q4_0, Q8_0};
+        use ElementType::{Bf16, F16, F32, Q4_0, Q4K, Q5_1, Q6K, Q8_0};
         use NormPosition::{Post, Pre};
         use PositionEmbedding::{Learned, Rope, Sinusoidal};
         let kinds = [
@@ -32,6 +32,9 @@ fn models() -> &'static [Gpt] {
             (Pre, Learned, 40, 5, Some(F16)),
             (Post, Rope, 24, 2, None),
             (Pre, Learned, 32, 2, Some(Q4_0)),
+            (Post, Rope, 96, 3, Some(Q5_1)),
+            (Pre, Learned, 256, 4, Some(Q4K)),
+            (Pre, Rope, 256, 2, Some(Q6K)),
         ];
         kinds
             .into_iter()
@@ -49,8 +52,14 @@ fn models() -> &'static [Gpt] {
                     ..Config::default()
                 };
                 let gpt = Gpt::new(config, 7, &Device::Cpu).unwrap();
+                let product = match element_type {
+                    Some(Q4_0) => QuantizedProduct::Exact,
+                    _ => QuantizedProduct::EightBit,
+                };
                 match element_type {
-                    Some(element_type) => gpt.quantized(element_type).unwrap(),
+                    Some(element_type) => {
+                        gpt.quantized(element_type).unwrap().with_quantized_product(product).unwrap()
+                    }
                     None => gpt,
                 }
             })

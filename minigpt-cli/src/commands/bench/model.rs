@@ -8,7 +8,7 @@ use clap::Args;
 use minigpt::{ModelPlace, machine, settings};
 use minigpt_charts::{bytes, count};
 use minigpt_formats::{OnDisk, load, load_config};
-use minigpt_kernels::ElementType;
+use minigpt_kernels::{ElementType, QuantizedProduct};
 use minigpt_model::parameters::Count;
 use minigpt_model::plan::Plan;
 use minigpt_model::{Config, Device, Gpt, PRESETS};
@@ -96,7 +96,7 @@ impl ModelArgs {
     /// The model to be run, with its matrices in fewer bits.
     pub fn open_as(&self, config: &Config, dtype: ElementType) -> Result<Gpt> {
         let Some(dtype) = dtype::quantized(dtype) else {
-            let gpt = self.open(config)?;
+            let gpt = self.open(config)?.with_quantized_product(QuantizedProduct::EightBit)?;
             // As those of a model from a file are laid out.
             return Ok(if self.folder().is_some() { gpt } else { gpt.packed()? });
         };

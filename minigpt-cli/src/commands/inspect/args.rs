@@ -2,7 +2,7 @@
 
 use crate::device::DeviceKind;
 use crate::ids::Ids;
-use crate::models::{HELP, NAME};
+use crate::models::{HELP, NAME, ProductArgs};
 use clap::{ArgGroup, Args, ValueEnum};
 use minigpt_insight::{Component, RepeatOptions, WalkExample};
 use std::path::PathBuf;
@@ -111,6 +111,8 @@ pub struct InspectArgs {
     /// Where to compute.
     #[arg(long, value_enum, default_value = "cpu")]
     pub device: DeviceKind,
+    #[command(flatten)]
+    pub products: ProductArgs,
     /// Print one JSON value.
     #[arg(long)]
     pub json: bool,

@@ -29,6 +29,7 @@ use anyhow::{Context, Result, ensure};
 use minigpt::ModelFolder;
 use minigpt_formats::OnDisk;
 use minigpt_insight::{Subject, WalkExample};
+use minigpt_kernels::ElementType;
 use serde::Serialize;
 
 /// Runs the command.
@@ -46,7 +47,7 @@ pub fn run(args: &InspectArgs) -> Result<()> {
         let tree = TensorTree::of(files.model()?.config());
         return if args.json { output::json(&tree) } else { output::text(&tree.draw()) };
     }
-    let model = ModelFolder::open_on(&place, &args.device.open()?)?;
+    let model = args.products.open(&place, &args.device.open()?, ElementType::F32)?;
     let answer = Answer::new(args, &model)?;
     if let Some(file) = &args.html {
         html::write(file, &model, &answer)?;
