@@ -8,8 +8,12 @@ use crate::subject::Subject;
 use minigpt_model::{Config, Gpt};
 use serde::Serialize;
 
-/// How much of a fall or rise must happen between two snapshots that stand side by side for it to be called a sudden change.
-const SUDDEN: f64 = 0.25;
+/// The rise of a score is the stretch in which it passes from this part of it …
+const BEGUN: f64 = 0.25;
+/// … to this one.
+const DONE: f64 = 0.75;
+/// The loss changed together with the score if it lost this part of what it was, in that stretch.
+const FALL: f64 = 0.25;
 /// How far the best induction score must rise over all for it to be an appearance at all.
 const RISE: f64 = crate::roles::ROLE_MARGIN;
 
@@ -36,14 +40,16 @@ pub struct SnapshotRoles {
     pub roles: HeadRoles,
 }
 
-/// The stretch of a run in which something appeared.
+/// The stretch of a run in which induction heads appeared.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Appearance {
-    /// The snapshots between which the best induction score rose most.
-    pub induction_steps: (u64, u64),
-    /// The snapshots between which the loss on the second half of repeated tokens fell most.
-    pub loss_steps: (u64, u64),
-    /// Whether the two stretches are the same or touch.
+    /// From the last snapshot with less than a quarter of the rise of the best induction score to the first with three quarters.
+    pub steps: (u64, u64),
+    /// The best induction score at both.
+    pub induction: (f64, f64),
+    /// The loss on the second half of repeated tokens at both.
+    pub loss: (f64, f64),
+    /// Whether the loss fell by at least a quarter in the same stretch.
     pub together: bool,
 }
 
@@ -93,20 +99,18 @@ impl DevelopmentProbe {
 /// A snapshot in three numbers: step, score, loss.
 type Point = (u64, f64, f64);
 
-/// Where scores rose and losses fell most.
+/// Where the score rose, and what became of the loss meanwhile.
 fn appearance(points: &[Point]) -> Option<Appearance> {
-    let largest = |change: &dyn Fn(&Point, &Point) -> f64| {
-        let changes = points.windows(2).map(|pair| ((pair[0].0, pair[1].0), change(&pair[0], &pair[1])));
-        changes.max_by(|(_, a), (_, b)| a.total_cmp(b))
-    };
-    let (induction_steps, rise) = largest(&|a, b| b.1 - a.1)?;
-    let (loss_steps, _) = largest(&|a, b| a.2 - b.2)?;
-    let (first, last) = (points.first()?.1, points.iter().map(|point| point.1).fold(0.0, f64::max));
-    if last - first < RISE || rise < SUDDEN * (last - first) {
+    let first = points.first()?.1;
+    let rise = points.iter().map(|point| point.1 - first).fold(0.0, f64::max);
+    if rise < RISE {
         return None;
     }
-    let together = induction_steps.0 <= loss_steps.1 && loss_steps.0 <= induction_steps.1;
-    Some(Appearance { induction_steps, loss_steps, together })
+    let done = points.iter().position(|point| point.1 - first >= DONE * rise)?;
+    let begun = points[..done].iter().rposition(|point| point.1 - first <= BEGUN * rise)?;
+    let (from, to) = (points[begun], points[done]);
+    let together = to.2 <= (1.0 - FALL) * from.2;
+    Some(Appearance { steps: (from.0, to.0), induction: (from.1, to.1), loss: (from.2, to.2), together })
 }
 
 #[cfg(test)]
@@ -115,9 +119,10 @@ mod tests {
 
     #[test]
     fn a_sudden_rise_is_found_and_a_flat_line_is_not() {
-        let points = [(0, 0.02, 4.0), (10, 0.03, 4.0), (30, 0.6, 2.0), (100, 0.8, 1.8)];
+        let points = [(0, 0.02, 4.0), (5, 0.3, 3.9), (10, 0.03, 4.0), (30, 0.6, 2.0), (100, 0.8, 1.8)];
         let found = appearance(&points).unwrap();
-        assert_eq!((found.induction_steps, found.loss_steps, found.together), ((10, 30), (10, 30), true));
+        assert_eq!((found.steps, found.induction, found.loss), ((10, 100), (0.03, 0.8), (4.0, 1.8)));
+        assert!(found.together);
         assert_eq!(appearance(&[(0, 0.02, 4.0), (10, 0.05, 3.0)]), None);
         assert_eq!(appearance(&[(0, 0.02, 4.0)]), None);
         let apart = [(0, 0.0, 4.0), (1, 0.5, 4.0), (2, 0.5, 4.0), (3, 0.5, 1.0)];

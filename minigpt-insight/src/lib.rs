@@ -18,7 +18,7 @@
 //! | what do heads do? | [`head_roles`] | [`HeadRoles`]: `heads[] {layer, head, previous, duplicate, induction, baseline {…}, role, detect_head {…}, copied}`, `margin`, `copying {first_half_loss, second_half_loss}`, `repeated` |
 //! | do they look at ends? | [`boundaries`] | [`Boundaries`]: `counts[]`, `heads[] {layer, head, boundary, share, frequency, shuffled, looks_there, loss_without}` |
 //! | do they follow syntax? | [`relations`] | [`Relations`]: `relations[] {relation, pairs, layer, head, hits, share, offset, offset_hits, follows}` |
-//! | when did it appear? | [`DevelopmentProbe`] | [`Development`]: `snapshots[] {step, best_induction, best_previous, heads[], copying}`, `induction {induction_steps, loss_steps, together}` |
+//! | when did it appear? | [`DevelopmentProbe`] | [`Development`]: `snapshots[] {step, best_induction, best_previous, heads[], copying}`, `induction {steps, induction, loss, together}` |
 //! | every number of the pass | [`walk`](walk()) | [`Walk`]: `walk[] {site, layer, head, shape, tensor_shape, values, before, mean, deviation, formula, text, text_zh}`, `walk_of {layer, head, position}` |
 //!
 //! Layers, heads and positions count from 0. Parts are named `3.1` (head 1 of layer 3), `mlp.4`, `attn.4`, `layer.4`

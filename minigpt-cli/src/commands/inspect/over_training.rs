@@ -144,14 +144,16 @@ fn roles(development: &Development) -> String {
         ]);
     }
     let said = match development.induction {
-        Some(Appearance { induction_steps: (from, to), loss_steps: (above, below), together }) => {
+        Some(Appearance { steps: (from, to), induction, loss, together }) => {
             let together = if together { tr("  the two changed together\n") } else { "" };
             let steps = t!(
-                "  the best induction score rose most from step {} to {}, the loss on repeated tokens fell most from step {} to {}\n",
+                "  from step {} to {} the best induction score rose from {} to {} %, the loss on repeated tokens went from {} to {}\n",
                 count(from),
                 count(to),
-                count(above),
-                count(below)
+                format!("{:.0}", 100.0 * induction.0),
+                format!("{:.0}", 100.0 * induction.1),
+                format!("{:.2}", loss.0),
+                format!("{:.2}", loss.1)
             );
             steps + together
         }
