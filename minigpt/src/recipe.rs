@@ -54,7 +54,11 @@ impl Size {
 impl Recipe {
     /// What suits data and so much arithmetic (multiplications and additions).
     pub fn choose(glance: &Glance, flops: f64) -> Self {
-        let tokenizer = tokenizer(glance);
+        Self::with_tokenizer(glance, tokenizer(glance), flops)
+    }
+
+    /// The same for a tokenizer that is given.
+    pub fn with_tokenizer(glance: &Glance, tokenizer: Option<&'static str>, flops: f64) -> Self {
         let tokens = TokenCount::of(glance, tokenizer);
         let block_size = block_size(glance, &tokens, flops);
         let seen = |size: Size| flops / flops_a_token(size, block_size, tokens.vocab_size);
@@ -124,12 +128,14 @@ impl Recipe {
     }
 }
 
-/// Characters for small texts and few of them; pieces of words for more.
+/// Pieces of words, which are the longer the more text there is to learn them from; characters where there is very little.
+/// A Chinese vocabulary begins with some thousand characters, so it is larger from the start.
 fn tokenizer(glance: &Glance) -> Option<&'static str> {
-    match (glance.tokens, glance.characters) {
-        (Some(_), _) => None,
-        (None, ..2_000_000) => Some("char"),
-        (None, _) => Some("bpe:4000"),
+    match (glance.tokens, glance.characters, glance.unspaced) {
+        (Some(_), ..) => None,
+        (None, ..200_000, _) => Some("char"),
+        (None, ..2_000_000, false) => Some("bpe:1000"),
+        (None, ..) => Some("bpe:4000"),
     }
 }
 
@@ -201,8 +207,14 @@ mod tests {
     }
 
     #[test]
-    fn much_text_is_cut_into_pieces_of_words() {
-        assert_eq!(Recipe::choose(&text(20_000_000, 200), MINUTE).tokenizer, Some("bpe:4000"));
-        assert_eq!(Recipe::choose(&text(1_000_000, 65), MINUTE).tokenizer, Some("char"));
+    fn the_more_text_the_longer_the_pieces_it_is_cut_into() {
+        let tokenizers = [50_000, 1_000_000, 20_000_000].map(|characters| tokenizer(&text(characters, 65)));
+        assert_eq!(tokenizers, [Some("char"), Some("bpe:1000"), Some("bpe:4000")]);
+    }
+
+    #[test]
+    fn chinese_has_a_larger_vocabulary() {
+        let chinese = Glance { unspaced: true, ..text(850_000, 3400) };
+        assert_eq!(tokenizer(&chinese), Some("bpe:4000"));
     }
 }

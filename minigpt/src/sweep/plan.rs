@@ -186,7 +186,7 @@ impl<'a> Planner<'a> {
         let source = run_plan::open(&open)?;
         let glance = Glance::of(&source)?;
         // A small share of the machine's arithmetic, for a context that suits small models.
-        let recipe = Recipe::choose(&glance, 1e12);
+        let recipe = Recipe::with_tokenizer(&glance, tokenizer(&glance), 1e12);
         let mut table = recipe.to_table(&glance);
         settle(&mut table);
         let text = toml::to_string(&table).map_err(|error| Error::Setting(error.to_string()))?;
@@ -365,6 +365,15 @@ impl<'a> Planner<'a> {
             sizes,
             runs,
         })
+    }
+}
+
+/// Characters for small texts: runs of one epoch need many tokens, and a text has most of them as characters.
+fn tokenizer(glance: &Glance) -> Option<&'static str> {
+    match (glance.tokens, glance.characters) {
+        (Some(_), _) => None,
+        (None, ..2_000_000) => Some("char"),
+        (None, _) => Some("bpe:4000"),
     }
 }
 
