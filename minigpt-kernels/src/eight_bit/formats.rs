@@ -30,7 +30,7 @@ pub trait BlockFormat: Send + Sync + 'static {
     fn groups(group: impl Fn(usize) -> Self::Integers) -> Self::Groups;
 
     /// Where the low bits and the high bits of a group's integers lie, if it has any.
-    fn places(group: usize) -> [Place; 2];
+    fn places(group: usize) -> [BitPlace; 2];
 
     /// Reads the scales of a block.
     fn scales(block: &[u8]) -> ColumnScales;
@@ -41,7 +41,7 @@ pub trait BlockFormat: Send + Sync + 'static {
 
 /// Where the bits of 32 integers lie in a block.
 #[derive(Clone, Copy)]
-pub enum Place {
+pub enum BitPlace {
     /// Nowhere: there are none.
     Nowhere,
     /// From bit `shift` on of 32 bytes.
@@ -52,7 +52,7 @@ pub enum Place {
     Single { at: usize },
 }
 
-impl Place {
+impl BitPlace {
     /// Adds `bits` bits of each integer, from bit `to` on.
     #[inline(always)]
     fn read(self, block: &[u8], bits: usize, to: usize, integers: &mut [u8; STEPS]) {
@@ -161,7 +161,7 @@ macro_rules! short_blocks {
             }
 
             #[inline(always)]
-            fn places(_group: usize) -> [Place; 2] {
+            fn places(_group: usize) -> [BitPlace; 2] {
                 [$low, $high]
             }
 
@@ -180,10 +180,10 @@ macro_rules! short_blocks {
 }
 
 short_blocks! {
-    Q4_0, k::BlockQ4_0, 1, Integers<4, 0>, Factor<8>, Place::Halves { at: 2 }, Place::Nowhere;
-    Q4_1, k::BlockQ4_1, 2, Integers<4, 0>, FactorAndMinimum, Place::Halves { at: 4 }, Place::Nowhere;
-    Q5_0, k::BlockQ5_0, 1, Integers<4, 1>, Factor<16>, Place::Halves { at: 6 }, Place::Single { at: 2 };
-    Q5_1, k::BlockQ5_1, 2, Integers<4, 1>, FactorAndMinimum, Place::Halves { at: 8 }, Place::Single { at: 4 };
+    Q4_0, k::BlockQ4_0, 1, Integers<4, 0>, Factor<8>, BitPlace::Halves { at: 2 }, BitPlace::Nowhere;
+    Q4_1, k::BlockQ4_1, 2, Integers<4, 0>, FactorAndMinimum, BitPlace::Halves { at: 4 }, BitPlace::Nowhere;
+    Q5_0, k::BlockQ5_0, 1, Integers<4, 1>, Factor<16>, BitPlace::Halves { at: 6 }, BitPlace::Single { at: 2 };
+    Q5_1, k::BlockQ5_1, 2, Integers<4, 1>, FactorAndMinimum, BitPlace::Halves { at: 8 }, BitPlace::Single { at: 4 };
 }
 
 /// A format whose blocks are 256 integers. The file has its scales where `scales` says, and its integers in 8 groups of 32.
@@ -205,7 +205,7 @@ macro_rules! long_blocks {
             }
 
             #[inline(always)]
-            fn places($group: usize) -> [Place; 2] {
+            fn places($group: usize) -> [BitPlace; 2] {
                 $places
             }
 
@@ -222,17 +222,17 @@ macro_rules! long_blocks {
 
 long_blocks! {
     Q2K, k::BlockQ2K, 16, Integers<2, 0>, ScalesAndMinsOf16, Nibbles { scales: 0, factors: 80 },
-        |group| [Place::Bytes { at: 16 + group / 4 * 32, shift: group % 4 * 2 }, Place::Nowhere];
+        |group| [BitPlace::Bytes { at: 16 + group / 4 * 32, shift: group % 4 * 2 }, BitPlace::Nowhere];
     Q3K, k::BlockQ3K, 16, Integers<2, 1>, ScalesOf16<4>, SixBitsSigned { scales: 96, factor: 108 },
-        |group| [Place::Bytes { at: 32 + group / 4 * 32, shift: group % 4 * 2 }, Place::Bytes { at: 0, shift: group }];
+        |group| [BitPlace::Bytes { at: 32 + group / 4 * 32, shift: group % 4 * 2 }, BitPlace::Bytes { at: 0, shift: group }];
     Q4K, k::BlockQ4K, 32, Integers<4, 0>, ScalesOf32, SixBits { factors: 0, scales: 4 },
-        |group| [Place::Bytes { at: 16 + group / 2 * 32, shift: group % 2 * 4 }, Place::Nowhere];
+        |group| [BitPlace::Bytes { at: 16 + group / 2 * 32, shift: group % 2 * 4 }, BitPlace::Nowhere];
     Q5K, k::BlockQ5K, 32, Integers<4, 1>, ScalesOf32, SixBits { factors: 0, scales: 4 },
-        |group| [Place::Bytes { at: 48 + group / 2 * 32, shift: group % 2 * 4 }, Place::Bytes { at: 16, shift: group }];
+        |group| [BitPlace::Bytes { at: 48 + group / 2 * 32, shift: group % 2 * 4 }, BitPlace::Bytes { at: 16, shift: group }];
     Q6K, k::BlockQ6K, 16, Integers<4, 2>, ScalesOf16<32>, Bytes { scales: 192, factor: 208 },
         |group| [
-            Place::Bytes { at: group / 4 * 64 + group % 2 * 32, shift: group % 4 / 2 * 4 },
-            Place::Bytes { at: 128 + group / 4 * 32, shift: group % 4 * 2 },
+            BitPlace::Bytes { at: group / 4 * 64 + group % 2 * 32, shift: group % 4 / 2 * 4 },
+            BitPlace::Bytes { at: 128 + group / 4 * 32, shift: group % 4 * 2 },
         ];
 }
 
