@@ -196,7 +196,8 @@ fn check_pieces(count: usize) -> Result<(), Error> {
 
 /// Lines moved to the right, but for the first and for blank ones unless they are to be moved too.
 fn indent(text: &str, width: usize, first: bool, blank: bool) -> Result<Value, Error> {
-    check_size(text.len().saturating_add(width.saturating_mul(text.lines().count())))?;
+    // The margin is made even where no line gets it.
+    check_size(text.len().saturating_add(width.saturating_mul(text.lines().count().max(1))))?;
     let margin = " ".repeat(width);
     let mut lines = Vec::new();
     for (number, line) in text.lines().enumerate() {
