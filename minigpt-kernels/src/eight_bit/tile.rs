@@ -73,12 +73,8 @@ pub unsafe fn tile_avx2<F: BlockFormat, const R: usize>(
     first: usize,
 ) -> [[f32; COLUMNS]; R] {
     let mut sums = [[_mm256_setzero_ps(); 2]; R];
+    // Asking for weights ahead took a third of the speed: the processor reads one stream ahead better by itself.
     for (block, unit) in panel.iter().enumerate() {
-        // The processor reads ahead by itself, but not far enough.
-        let next = std::ptr::from_ref(unit).cast::<i8>().wrapping_add(AHEAD);
-        for line in (0..size_of::<Unit<F>>()).step_by(64) {
-            _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(line));
-        }
         let rows: [Block; R] = from_fn(|i| {
             let at = (first + i) * x.width + block * Unit::<F>::STEPS;
             debug_assert!(at + Unit::<F>::STEPS <= x.integers.len());
@@ -110,10 +106,6 @@ pub unsafe fn tile_avx2<F: BlockFormat, const R: usize>(
         y
     })
 }
-
-/// How many bytes ahead a product asks for weights.
-#[cfg(target_arch = "x86_64")]
-const AHEAD: usize = 4096;
 
 /// A block of a row.
 #[cfg(target_arch = "x86_64")]
