@@ -1,9 +1,12 @@
 // The page in a real browser, on models trained here: every view in both languages, and what may go wrong.
-import { test, before, after } from 'node:test';
+import { test as unlimited, before, after } from 'node:test';
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { trained, serve, browser, visit, quiet, minigpt, axeSource, HOSTILE, PLACES, VIEWS, viewAddress } from './stage.js';
+
+/** A test that waits for something that never comes fails, instead of holding up everything after it. */
+const test = (name, body) => unlimited(name, { timeout: 180_000 }, body);
 
 let folder, server, chrome;
 before(async () => { folder = trained(); server = await serve(folder); chrome = await browser(); });
@@ -252,15 +255,19 @@ test('a stream is cancelled, and the server stops writing', async () => {
 test('a run that starts while the page watches appears and grows', async () => {
   const visited = await open('#/training'), { page } = visited;
   await page.getByText('watching').waitFor();
-  const child = spawn(process.env.MINIGPT, ['train', '--config', 'builtin', '--out', 'runs/late', '--quiet', ...['data.path=data.jsonl', 'data.max_length=128', 'model.n_layer=1', 'model.n_head=1', 'model.n_embd=16', 'data.tokenizer=bpe:300', 'train.epochs=40', 'train.log_interval=1', 'train.snapshots=0'].flatMap(setting => ['--set', setting])], { cwd: folder });
-  await page.getByText('late', { exact: true }).waitFor();
-  await page.goto(`${server.address}/#/training?runs=late`);
-  const steps = async () => parseFloat((await page.locator('.fact').first().textContent()).match(/: ([\d.]+)/)?.[1] ?? '0');
-  await page.locator('.fact').first().waitFor();
-  const first = await steps();
-  await page.waitForFunction(before => parseFloat(document.querySelector('.fact')?.textContent.match(/: ([\d.]+)/)?.[1] ?? '0') > before, first);
-  child.kill('SIGINT');
-  await new Promise(done => child.on('exit', done));
+  const child = spawn(process.env.MINIGPT, ['train', '--config', 'builtin', '--out', 'runs/late', '--quiet', ...['data.path=data.jsonl', 'data.max_length=128', 'model.n_layer=1', 'model.n_head=1', 'model.n_embd=16', 'data.tokenizer=bpe:300', 'train.epochs=100000', 'train.log_interval=1', 'train.snapshots=0'].flatMap(setting => ['--set', setting])], { cwd: folder });
+  const ended = new Promise(done => child.on('exit', done)); // asked for at once: who asks after the end is never told
+  try {
+    await page.getByText('late', { exact: true }).waitFor();
+    await page.goto(`${server.address}/#/training?runs=late`);
+    const steps = async () => parseFloat((await page.locator('.fact').first().textContent()).match(/: ([\d.]+)/)?.[1] ?? '0');
+    await page.locator('.fact').first().waitFor();
+    const first = await steps();
+    await page.waitForFunction(before => parseFloat(document.querySelector('.fact')?.textContent.match(/: ([\d.]+)/)?.[1] ?? '0') > before, first);
+  } finally {
+    child.kill('SIGINT');
+    await ended;
+  }
   await fine(visited);
   await visited.close();
 });

@@ -13,8 +13,8 @@ export const axeSource = join(PAGE_TOOLS, 'node_modules/axe-core/axe.min.js');
 export const HOSTILE = ['<script>window.hacked=1</script>', '<img src=x onerror=window.hacked=1>', '\u202eright to left', '👩‍🚀🇨🇱', 'a\u0007b\u0000c', '"\'`${window.hacked=1}', '</textarea><b>bold', '&lt;b&gt;'];
 
 export function minigpt(folder, ...args) {
-  const done = spawnSync(MINIGPT, args, { cwd: folder, encoding: 'utf8', maxBuffer: 1 << 28 });
-  if (done.status !== 0) throw new Error(`minigpt ${args.join(' ')}\n${done.stderr}`);
+  const done = spawnSync(MINIGPT, args, { cwd: folder, encoding: 'utf8', maxBuffer: 1 << 28, timeout: 300_000 });
+  if (done.status !== 0) throw new Error(`minigpt ${args.join(' ')}: ${done.error ?? done.status}\n${done.stderr}`);
   return done.stdout;
 }
 
