@@ -3,6 +3,18 @@
 //! A crate of its own, because the command line's chat and the server both talk with models, and the server must not know
 //! training, which the crate above knows. Begin with [`Format`]. A chat template is a program from outside: `template` renders it
 //! within bounds, and `guarded` sees to it that only the template writes special tokens.
+//!
+//! ```
+//! use minigpt_chat::Format;
+//! use minigpt_data::{Role, Turn};
+//! use minigpt_tokenizer::{CharTokenizer, SEP, Tokenizer};
+//!
+//! let tokenizer = Tokenizer::Char(CharTokenizer::from_text(&[SEP], "who?".chars())?);
+//! let format = Format::choose(None, Some(&tokenizer)); // its separator tells that it knows questions
+//! let turns = [Turn { role: Role::User, text: "who?".into() }];
+//! assert_eq!(format.render(&tokenizer, &turns)?, "who?<sep>");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod error;
 mod format;

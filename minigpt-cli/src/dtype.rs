@@ -2,6 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use minigpt_kernels::ElementType;
+use minigpt_model::{DType, Gpt};
 
 /// The types that a model can be run in. As f32, what a file has in fewer bits stays so.
 pub const TO_RUN: &[ElementType] =
@@ -11,6 +12,9 @@ pub const TO_IMPORT: &[ElementType] = &[ElementType::F32, ElementType::F16, Elem
 /// The types that some target of an export can have.
 pub const TO_EXPORT: &[ElementType] =
     &[ElementType::F32, ElementType::F16, ElementType::Bf16, ElementType::Q8_0, ElementType::Q4K];
+
+/// The types that keys and values can be kept in.
+pub const TO_CACHE: &[ElementType] = &[ElementType::F32, ElementType::F16];
 
 /// Reads one of these types.
 pub fn among(allowed: &'static [ElementType]) -> impl TypedValueParser<Value = ElementType> {
@@ -30,6 +34,11 @@ fn help(element_type: ElementType) -> Option<&'static str> {
         ElementType::Q4K => Some("4.5 bits: blocks of 256 with scales of their own"),
         _ => None,
     }
+}
+
+/// A model whose keys and values are kept in one of [`TO_CACHE`].
+pub fn with_cache(gpt: Gpt, cache: ElementType) -> Gpt {
+    if cache == ElementType::F16 { gpt.with_cache_dtype(DType::F16) } else { gpt }
 }
 
 /// What to quantise a model's matrices to on the way into memory: to run in f32 is to leave them as they are.

@@ -7,9 +7,9 @@ const EXAMPLES: &[(&str, &str)] = &[
     (
         "",
         "minigpt demo
-minigpt data download shakespeare
-minigpt train --config shakespeare-cpu
-minigpt generate runs/shakespeare-cpu/best --prompt 'ROMEO:'",
+minigpt train novel.txt --minutes 5
+minigpt generate runs/novel --prompt 'It was'
+minigpt serve runs/demo --open",
     ),
     (
         "demo",
@@ -106,10 +106,10 @@ minigpt config settings max_iters --lang zh",
     ),
     (
         "train",
-        "minigpt train --config shakespeare-cpu
-minigpt train --config shakespeare-cpu --max_iters=1e3 --n_layer=6 --out runs/deeper
-minigpt train --config shakespeare-cpu --resume
-minigpt train --config gpt2-finetune --from models/gpt2 --set data.path=book.txt",
+        "minigpt train novel.txt --minutes 5
+minigpt train --config shakespeare-cpu --n_layer=6 --out runs/deeper
+minigpt train --resume --out runs/novel
+minigpt train book.txt --config gpt2-finetune --from models/gpt2",
     ),
     (
         "eval",
@@ -120,8 +120,8 @@ minigpt eval models/gpt2 --data book.txt --limit 1e5 --json",
     (
         "generate",
         "minigpt generate runs/shakespeare-cpu/best --prompt 'ROMEO:'
-minigpt generate models/gpt2 --prompt 'Once upon a time' --temperature 0.7 --seed random
-minigpt generate models/gpt2 --prompt 'The capital of France is' --explain --max-new-tokens 5
+minigpt generate models/gpt2 'Once upon a time' --temp 0.7 --seed random
+minigpt generate models/gpt2 'The capital of France is' --explain -n 5
 minigpt generate models/gpt2 --prompts prompts.txt --num-samples 3 --json",
     ),
     (
@@ -134,7 +134,7 @@ minigpt chat --server http://127.0.0.1:8080   # a model that another program ser
         "serve",
         "minigpt serve --open
 minigpt serve --model runs/demo --model gpt2=models/gpt2 --dtype q8_0
-minigpt serve --model model.gguf --host 0.0.0.0 --api-key SECRET --log-format json",
+minigpt serve model.gguf --host 0.0.0.0 --api-key SECRET --log-format json",
     ),
     (
         "run",
@@ -146,8 +146,8 @@ cat question.txt | minigpt run model.gguf",
     (
         "inspect",
         "minigpt inspect runs/demo/best --prompt '智利的首都是哪里？'
-minigpt inspect runs/demo --prompt '智利的首都是哪里？<sep>' --walk --layer 1 --head 2
-minigpt inspect models/gpt2 --prompt 'The cat sat on the' --lens --attribution --html inside.html
+minigpt inspect runs/demo --prompt '智利的首都是哪里？<sep>' --walk
+minigpt inspect models/gpt2 --prompt 'The cat sat' --lens --html inside.html
 minigpt inspect runs/demo --heads --snapshots   # as it learned",
     ),
     (
@@ -160,7 +160,7 @@ minigpt import model.gguf --out models/mine",
         "export",
         "minigpt export runs/demo/best --to hf --out exported/demo
 minigpt export models/gpt2 --to gguf --dtype q8_0 --out gpt2-q8_0.gguf
-minigpt export runs/shakespeare-cpu/best --to nanogpt --out out-shakespeare/ckpt.pt",
+minigpt export runs/shakespeare-cpu --to nanogpt --out out/ckpt.pt",
     ),
     (
         "bench",
@@ -207,7 +207,7 @@ minigpt scaling run novel.txt --widths 16,24,40,56 --tokens 5e5",
     (
         "scaling fit",
         "minigpt scaling fit runs/scaling-novel
-minigpt scaling fit --csv runs.csv --columns parameters=N,tokens=D,loss=loss --where dataset=c4 --out pictures",
+minigpt scaling fit --csv runs.csv --columns parameters=N,tokens=D,loss=loss",
     ),
     (
         "scaling predict",
@@ -275,6 +275,11 @@ mod tests {
             let (_, lines) = examples.unwrap_or_else(|| panic!("`minigpt {command}` has no examples"));
             assert!((2..=4).contains(&lines.lines().count()), "{command}: {lines}");
             assert!(lines.contains(&format!("minigpt {command}")), "{command}: {lines}");
+            for line in lines.lines() {
+                // In a terminal of 80 columns a line can be copied whole.
+                let typed = line.split("   # ").next().unwrap();
+                assert!(minigpt_charts::width(typed) <= 78, "{typed}");
+            }
             for words in lines.lines().flat_map(docs::commands_of) {
                 let typed = words.join(" ");
                 let understood = arguments::parse(words.into_iter().map(Into::into));

@@ -26,6 +26,7 @@ mod threads;
 
 use anyhow::Result;
 use arguments::Understood;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Parser, Subcommand};
 use language::Language;
 use std::path::{Path, PathBuf};
@@ -157,6 +158,10 @@ fn usage(error: &clap::Error) -> ExitCode {
         }
         (Language::Zh, false) => output::text(&language::page(&error.render().to_string())),
     };
+    let missing = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+    if error.kind() == ErrorKind::MissingRequiredArgument && missing.contains("<MODEL>") {
+        output::note("a model is, for example, runs/demo: `minigpt demo` makes it");
+    }
     match printed {
         Ok(()) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
         Err(_) => ExitCode::FAILURE,
@@ -188,10 +193,13 @@ fn hint(error: &anyhow::Error) -> Option<String> {
         (Some(minigpt_files::Error::Exists { .. }), _) => {
             Some("choose another place, or pass --force to replace it")
         }
-        (_, Some(minigpt::Error::NoTokenizer(_))) => Some("give token ids with --ids"),
+        (_, Some(minigpt::Error::NoTokenizer(_))) => Some(
+            "`minigpt import MODEL --out FOLDER --tokenizer FILE` gives it one; some commands take token ids with --ids",
+        ),
         _ if matches!(data_error(cause), Some(minigpt_data::Error::NoValidLine { bad: 1.., .. })) => Some(
             "other names of columns are told with --columns question=NAME,answer=NAME, or with data.columns in a configuration",
         ),
+        _ if is_taken(cause) => Some("another program listens there: --port N takes another one, --port 0 any that is free"),
         _ if has_no_guess(cause) => Some("`minigpt config settings` shows every setting"),
         _ if is_offline(cause) => {
             Some("a mirror is named with HF_ENDPOINT=URL, or with --endpoint URL of `minigpt data download`")
@@ -204,7 +212,12 @@ fn hint(error: &anyhow::Error) -> Option<String> {
 /// What fetches a public set whose file is missing.
 fn download(error: &anyhow::Error) -> Option<String> {
     let missing = error.chain().find_map(missing_file)?;
-    let set = minigpt_data::PUBLIC_SETS.iter().find(|set| missing.file_name() == Some(set.file.as_ref()))?;
+    let name = missing.file_name()?.to_str()?;
+    // Its file, or its name, as nanoGPT calls it too.
+    let is_called = |set: &&minigpt_data::PublicSet| {
+        [set.file, set.name].contains(&name) || name == format!("{}_char", set.name)
+    };
+    let set = minigpt_data::PUBLIC_SETS.iter().find(is_called)?;
     let out = match missing.parent().and_then(Path::to_str) {
         Some("data") | None => String::new(),
         Some("") => " --out .".to_owned(),
@@ -228,6 +241,15 @@ fn missing_file(cause: &(dyn std::error::Error + 'static)) -> Option<PathBuf> {
 /// Whether a server could not be reached, which another crate may say as its own error.
 fn is_offline(cause: &(dyn std::error::Error + 'static)) -> bool {
     matches!(data_error(cause), Some(minigpt_data::Error::Offline { .. }))
+}
+
+/// Whether somebody else has the server's address.
+fn is_taken(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let source = match cause.downcast_ref() {
+        Some(minigpt_serve::Error::Bind { source, .. }) => source,
+        _ => return false,
+    };
+    source.kind() == std::io::ErrorKind::AddrInUse
 }
 
 /// Whether a setting does not exist and none has nearly its name.

@@ -31,6 +31,9 @@ pub struct LoadArgs {
     /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
     #[arg(long, default_value = "f32", value_parser = dtype::among(dtype::TO_RUN))]
     dtype: ElementType,
+    /// How keys and values of the tokens so far are kept: in f16 they take half the memory.
+    #[arg(long, value_name = "TYPE", aliases = ["cache-type-k", "cache-type-v"], overrides_with = "cache_type", default_value = "f32", value_parser = dtype::among(dtype::TO_CACHE))]
+    cache_type: ElementType,
     /// Where to compute.
     #[arg(long, value_enum, default_value = "cpu")]
     device: DeviceKind,
@@ -64,7 +67,9 @@ impl LoadArgs {
     /// Opens a model, and says which one where the name does not.
     pub fn open(&self, name: &Path) -> Result<ModelFolder> {
         let device = self.device.open()?;
-        self.products.open(&find(name)?, &device, self.dtype)
+        let mut model = self.products.open(&find(name)?, &device, self.dtype)?;
+        model.gpt = dtype::with_cache(model.gpt, self.cache_type);
+        Ok(model)
     }
 }
 

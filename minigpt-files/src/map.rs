@@ -39,6 +39,21 @@ impl Mapped {
         (end <= self.bytes().len()).then_some(start..end)
     }
 
+    /// Finds the memory behind some bytes that are soon needed, and reads them if the system does not hold them yet: in one
+    /// piece that is faster than page after page. Only Linux is asked for this.
+    pub fn prepare(&self, range: Range<usize>) {
+        #[cfg(target_os = "linux")]
+        if let Some(map) = &self.0
+            && !range.is_empty()
+            && range.end <= map.len()
+        {
+            // An old kernel does not know this; the bytes are then read when they are needed.
+            let _ = map.advise_range(memmap2::Advice::PopulateRead, range.start, range.len());
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = range;
+    }
+
     /// Lets go of the memory behind some bytes that are no longer needed: reading them again would bring it back.
     /// Without this, what was read counts as this process's memory until the map is gone.
     pub fn release(&self, range: Range<usize>) {
@@ -71,6 +86,8 @@ mod tests {
         assert_eq!(map.bytes(), b"0123456789");
         assert_eq!(map.range_of(&map.bytes()[3..5]), Some(3..5));
         assert_eq!(map.range_of(b"elsewhere"), None);
+        map.prepare(2..7);
+        map.prepare(5..99);
         map.release(0..10);
         assert_eq!(map.bytes(), b"0123456789");
         map.release(5..99);

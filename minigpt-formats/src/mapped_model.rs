@@ -142,6 +142,7 @@ impl<'a> MappedModel<'a> {
     fn mapped(&self, tensor: &TensorView) -> Option<MappedMatrix> {
         let (bytes, shape) = (tensor.floats_in_rows()?, (tensor.shape[0], tensor.shape[1]));
         let (file, range) = self.files.iter().find_map(|file| Some((file, file.range_of(bytes)?)))?;
+        file.prepare(range.clone());
         MappedMatrix::new(Arc::new(MappedFile((*file).clone())), range, shape)
     }
 

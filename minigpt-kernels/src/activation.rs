@@ -1,6 +1,6 @@
 //! Activation functions: GELU in its two forms, and ReLU.
 
-use super::tape::{apply1, contiguous};
+use super::tape::{contiguous, is_recording, push_backward};
 use super::{chunks, floats, fused, simd, with_floats};
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 use serde::{Deserialize, Serialize};
@@ -35,41 +35,69 @@ pub fn activation_composed(x: &Tensor, kind: Activation) -> Result<Tensor> {
 
 /// Applies `kind` to every element, fused on the CPU.
 pub fn activation(x: &Tensor, kind: Activation) -> Result<Tensor> {
-    if fused(x) { apply1(&contiguous(x)?, Elementwise(kind)) } else { activation_composed(x, kind) }
+    if !fused(x) {
+        return activation_composed(x, kind);
+    }
+    let x = contiguous(x)?;
+    if is_recording() { recorded(&x, kind) } else { x.apply_op1(Elementwise(kind)) }
+}
+
+/// As an operation of a recorded pass: the slope costs little where the function is computed, and is all that backward
+/// needs, so it is kept in the place of the input.
+fn recorded(x: &Tensor, kind: Activation) -> Result<Tensor> {
+    let (y, mut slope) = with_floats([x], |[x]| {
+        Ok(match kind {
+            Activation::GeluNew => map_with_slope(x, gelu_new_with_slope),
+            Activation::Gelu => map_with_slope(x, gelu_with_slope),
+            Activation::Relu => map_with_slope(x, relu_with_slope),
+        })
+    })?;
+    let y = Tensor::from_vec(y, x.shape(), x.device())?;
+    push_backward("activation", [x], &y, move |dy| {
+        with_floats([dy], |[dy]| {
+            chunks::change(&mut slope, |range, slope| {
+                slope.iter_mut().zip(&dy[range]).for_each(|(slope, dy)| *slope *= dy);
+            });
+            Ok(())
+        })?;
+        Ok([Some(Tensor::from_vec(slope, dy.shape(), dy.device())?)])
+    });
+    Ok(y)
 }
 
 struct Elementwise(Activation);
 
+/// The function and its slope.
 #[inline(always)]
-fn gelu_new(x: f32) -> f32 {
-    0.5 * x * (1.0 + simd::tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x)))
-}
-
-#[inline(always)]
-fn gelu_new_slope(x: f32) -> f32 {
+fn gelu_new_with_slope(x: f32) -> (f32, f32) {
     let t = simd::tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x));
     let inner = SQRT_2_OVER_PI * (1.0 + 3.0 * CUBIC * x * x);
-    0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner
+    (0.5 * x * (1.0 + t), 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner)
 }
 
 #[inline(always)]
-fn gelu(x: f32) -> f32 {
-    0.5 * x * (1.0 + simd::erf(x * FRAC_1_SQRT_2))
+fn gelu_with_slope(x: f32) -> (f32, f32) {
+    let below = 0.5 * (1.0 + simd::erf(x * FRAC_1_SQRT_2)); // how likely a normal number is below x
+    (x * below, below + x * NORMAL_AT_0 * simd::exp(-0.5 * x * x))
 }
 
 #[inline(always)]
-fn gelu_slope(x: f32) -> f32 {
-    0.5 * (1.0 + simd::erf(x * FRAC_1_SQRT_2)) + x * NORMAL_AT_0 * simd::exp(-0.5 * x * x)
+fn relu_with_slope(x: f32) -> (f32, f32) {
+    (if x < 0.0 { 0.0 } else { x }, if x > 0.0 { 1.0 } else { 0.0 })
 }
 
-fn map(x: &[f32], f: impl Fn(f32) -> f32 + Sync) -> Vec<f32> {
-    chunks::collect(x.len(), |range| x[range].iter().map(|&x| f(x)))
+fn map(x: &[f32], f: impl Fn(f32) -> (f32, f32) + Sync) -> Vec<f32> {
+    chunks::collect(x.len(), |range| x[range].iter().map(|&x| f(x).0))
+}
+
+fn map_with_slope(x: &[f32], f: impl Fn(f32) -> (f32, f32) + Sync) -> (Vec<f32>, Vec<f32>) {
+    chunks::collect_two(x.len(), |range| x[range].iter().map(|&x| f(x)))
 }
 
 /// The gradient: `slope(x) · dy`.
-fn chain(x: &[f32], dy: &[f32], slope: impl Fn(f32) -> f32 + Sync) -> Vec<f32> {
+fn chain(x: &[f32], dy: &[f32], f: impl Fn(f32) -> (f32, f32) + Sync) -> Vec<f32> {
     assert_eq!(x.len(), dy.len(), "a gradient for each element");
-    chunks::collect(x.len(), |range| x[range.clone()].iter().zip(&dy[range]).map(|(&x, dy)| slope(x) * dy))
+    chunks::collect(x.len(), |range| x[range.clone()].iter().zip(&dy[range]).map(|(&x, dy)| f(x).1 * dy))
 }
 
 impl CustomOp1 for Elementwise {
@@ -80,9 +108,9 @@ impl CustomOp1 for Elementwise {
     fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
         let x = floats(x, layout)?;
         let y = match self.0 {
-            Activation::GeluNew => map(x, gelu_new),
-            Activation::Gelu => map(x, gelu),
-            Activation::Relu => map(x, |x| if x < 0.0 { 0.0 } else { x }),
+            Activation::GeluNew => map(x, gelu_new_with_slope),
+            Activation::Gelu => map(x, gelu_with_slope),
+            Activation::Relu => map(x, relu_with_slope),
         };
         Ok((CpuStorage::F32(y), layout.shape().clone()))
     }
@@ -90,9 +118,9 @@ impl CustomOp1 for Elementwise {
     fn bwd(&self, x: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
         let dx = with_floats([x, dy], |[x, dy]| {
             Ok(match self.0 {
-                Activation::GeluNew => chain(x, dy, gelu_new_slope),
-                Activation::Gelu => chain(x, dy, gelu_slope),
-                Activation::Relu => chain(x, dy, |x| if x > 0.0 { 1.0 } else { 0.0 }),
+                Activation::GeluNew => chain(x, dy, gelu_new_with_slope),
+                Activation::Gelu => chain(x, dy, gelu_with_slope),
+                Activation::Relu => chain(x, dy, relu_with_slope),
             })
         })?;
         Tensor::from_vec(dx, x.shape(), x.device()).map(Some)

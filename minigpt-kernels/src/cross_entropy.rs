@@ -28,16 +28,21 @@ pub fn cross_entropy_composed(logits: &Tensor, targets: &Tensor) -> Result<Tenso
 /// - `logits`: (N, V); `targets`: (N), u32
 /// - output: a scalar
 pub fn cross_entropy(logits: &Tensor, targets: &Tensor) -> Result<Tensor> {
-    let vocab_size = logits.dim(1)?;
-    let ids = targets.to_vec1::<u32>()?;
-    if let Some(id) = ids.iter().find(|&&id| id != IGNORE && id as usize >= vocab_size) {
-        candle_core::bail!("target {id} is outside of a vocabulary of {vocab_size}");
-    }
+    let ids = check_targets(targets, logits.dim(1)?)?;
     if fused(logits) {
         apply1(&contiguous(logits)?, CrossEntropy { targets: ids, log_sums: OnceLock::new() })
     } else {
         cross_entropy_composed(logits, targets)
     }
+}
+
+/// The targets, all of which are of the vocabulary or don't count.
+pub(crate) fn check_targets(targets: &Tensor, vocab_size: usize) -> Result<Vec<u32>> {
+    let ids = targets.to_vec1::<u32>()?;
+    if let Some(id) = ids.iter().find(|&&id| id != IGNORE && id as usize >= vocab_size) {
+        candle_core::bail!("target {id} is outside of a vocabulary of {vocab_size}");
+    }
+    Ok(ids)
 }
 
 /// The largest logit, and log Σ exp(logit − largest): in two parts, so that nothing overflows and no digits are lost.

@@ -1,7 +1,7 @@
 //! Dropout whose mask is a function of a key and the element's place: nothing is stored between the forward and the
 //! backward pass, and a run can be repeated or resumed exactly.
 
-use super::tape::{apply1, contiguous};
+use super::tape::{contiguous, is_recording, push_backward};
 use super::{floats, fused, rows_a_task, simd, with_floats};
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
@@ -103,7 +103,16 @@ fn mix(mut z: u64) -> u64 {
 /// # Shapes
 /// - `x`, output: (B, …, columns)
 pub fn dropout(x: &Tensor, dropout: &Dropout) -> Result<Tensor> {
-    if fused(x) { apply1(&contiguous(x)?, Drop(dropout.clone())) } else { dropout_composed(x, dropout) }
+    if !fused(x) {
+        return dropout_composed(x, dropout);
+    }
+    let (x, op) = (contiguous(x)?, Drop(dropout.clone()));
+    if !is_recording() {
+        return x.apply_op1(op);
+    }
+    let y = x.apply_op1_no_bwd(&op)?;
+    push_backward("dropout", [&x], &y, move |dy| Ok([Some(op.gradient(dy)?)]));
+    Ok(y)
 }
 
 /// The definition of [`dropout`].
@@ -130,6 +139,12 @@ impl Drop {
         });
         y
     }
+
+    /// The gradient goes through where the element did.
+    fn gradient(&self, dy: &Tensor) -> Result<Tensor> {
+        let dx = with_floats([dy], |[dy_floats]| Ok(self.run(dy_floats, dy.dims())))?;
+        Tensor::from_vec(dx, dy.shape(), dy.device())
+    }
 }
 
 impl CustomOp1 for Drop {
@@ -141,9 +156,8 @@ impl CustomOp1 for Drop {
         Ok((CpuStorage::F32(self.run(floats(x, layout)?, layout.dims())), layout.shape().clone()))
     }
 
-    fn bwd(&self, x: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
-        let dx = with_floats([dy], |[dy]| Ok(self.run(dy, x.dims())))?;
-        Tensor::from_vec(dx, x.shape(), x.device()).map(Some)
+    fn bwd(&self, _x: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
+        self.gradient(dy).map(Some)
     }
 }
 

@@ -8,7 +8,8 @@
 //!
 //! # Where to begin reading
 //! - `layer_norm.rs` is a whole operation on one page, then `attention/`, first `mod.rs`, then `one_head.rs`.
-//! - `product.rs` chooses the kernel for every matrix product: `small_batch.rs` for a few rows, `tiles.rs` for many.
+//! - `product.rs` chooses the kernel for every matrix product: `small_batch.rs` for a few rows, `tiles.rs` for many, which
+//!   packs its factors (`packing.rs`) and makes the result tile by tile (`tile_kernel.rs`).
 //! - `panels.rs` is how weights are laid out and multiplied in inference, with a result that does not depend on the number of
 //!   rows; `attention/cached.rs` is the attention that goes with it.
 //! - `tape.rs` records a training pass, so that [`Tape::backward`] can compute the gradients.
@@ -52,8 +53,11 @@ mod embedding;
 mod gradient_buffers;
 mod layer_norm;
 mod linear;
+mod linear_cross_entropy;
 mod mapped_matrix;
 mod matrix;
+#[cfg(target_arch = "x86_64")]
+mod packing;
 mod panel_format;
 mod panel_tile;
 mod panels;
@@ -66,6 +70,8 @@ mod small_batch;
 mod tape;
 #[cfg(test)]
 mod testing;
+#[cfg(target_arch = "x86_64")]
+mod tile_kernel;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 
@@ -81,10 +87,11 @@ pub use embedding::{embedding, embedding_composed};
 pub use gradient_buffers::GradientBuffers;
 pub use layer_norm::{layer_norm, layer_norm_composed};
 pub use linear::{WeightLayout, linear, linear_composed};
+pub use linear_cross_entropy::{linear_cross_entropy, linear_cross_entropy_composed};
 pub use mapped_matrix::{MappedMatrix, SharedBytes, mapped_linear};
 pub use matrix::Matrix;
 pub use probe::{Lanes, multiply_adds, read_all};
-pub use product::{in_one_order, product};
+pub use product::{in_one_order, product, symmetric_product};
 pub use quantized::{QuantizedMatrix, QuantizedProduct, quantized_linear, quantized_linear_composed};
 pub use rope::{positions, rope, rope_composed};
 pub use tape::{Tape, add, constant, record, reshape, scale};

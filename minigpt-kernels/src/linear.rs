@@ -2,7 +2,7 @@
 
 use super::matrix::Matrix;
 use super::product::{add_product, linear_product, new_product};
-use super::tape::{apply2, apply3, contiguous};
+use super::tape::{contiguous, is_recording, push_backward};
 use super::{floats, fused, gradient_buffers, matrix, simd, with_floats};
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor};
 
@@ -41,10 +41,13 @@ pub fn linear(x: &Tensor, weight: &Tensor, layout: WeightLayout, bias: Option<&T
     if !(fused(x) && fused(weight)) {
         return linear_composed(x, weight, layout, bias);
     }
-    let (x, weight) = (contiguous(x)?, contiguous(weight)?);
+    let (x, weight, op) = (contiguous(x)?, contiguous(weight)?, Linear { layout });
+    if is_recording() {
+        return op.recorded(&x, &weight, bias);
+    }
     match bias {
-        Some(bias) => apply3(&x, &weight, bias, Linear { layout }),
-        None => apply2(&x, &weight, Linear { layout }),
+        Some(bias) => x.apply_op3(&weight, bias, op),
+        None => x.apply_op2(&weight, op),
     }
 }
 
@@ -78,6 +81,25 @@ impl Linear {
         let weight = self.layout.in_out(matrix(weight, weight_layout)?);
         let y = forward(x, weight, bias)?;
         Ok((CpuStorage::F32(y), (x.rows, weight.columns).into()))
+    }
+
+    /// As an operation of a recorded pass, which keeps its input but not its output.
+    fn recorded(self, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+        let (x_kept, weight_kept) = (x.clone(), weight.clone());
+        let Some(bias) = bias else {
+            let y = x.apply_op2_no_bwd(weight, &self)?;
+            push_backward("linear", [x, weight], &y, move |dy| {
+                let (dx, dw) = self.backward(&x_kept, &weight_kept, dy)?;
+                Ok([Some(dx), dw])
+            });
+            return Ok(y);
+        };
+        let (y, shape) = (x.apply_op3_no_bwd(weight, bias, &self)?, bias.shape().clone());
+        push_backward("linear", [x, weight, bias], &y, move |dy| {
+            let (dx, dw) = self.backward(&x_kept, &weight_kept, dy)?;
+            Ok([Some(dx), dw, Some(bias_gradient(dy, &shape)?)])
+        });
+        Ok(y)
     }
 
     /// dx = dy · Wᵀ, and dW = xᵀ · dy in the shape in which W is stored, unless [`gradient_buffers`] collects it.
@@ -135,8 +157,7 @@ impl CustomOp3 for Linear {
         dy: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         let (dx, dw) = self.backward(x, weight, dy)?;
-        let db = with_floats([dy], |[dy]| Ok(column_sums(dy, bias.elem_count())))?;
-        Ok((Some(dx), dw, Some(Tensor::from_vec(db, bias.shape(), x.device())?)))
+        Ok((Some(dx), dw, Some(bias_gradient(dy, bias.shape())?)))
     }
 }
 
@@ -167,7 +188,12 @@ impl CustomOp2 for Linear {
     }
 }
 
-fn column_sums(x: &[f32], columns: usize) -> Vec<f32> {
+fn bias_gradient(dy: &Tensor, shape: &Shape) -> Result<Tensor> {
+    let db = with_floats([dy], |[dy]| Ok(column_sums(dy, shape.elem_count())))?;
+    Tensor::from_vec(db, shape, dy.device())
+}
+
+pub(crate) fn column_sums(x: &[f32], columns: usize) -> Vec<f32> {
     let mut sums = vec![0f32; columns];
     simd::vectorized(|| {
         for row in x.chunks(columns.max(1)) {

@@ -5,7 +5,7 @@
 use super::linear::{WeightLayout, forward};
 use super::matrix::Matrix;
 use super::panel_format::PanelLine;
-use super::panels::Panels;
+use super::panels::{FEW_ROWS, Panels, plain_product};
 use super::with_floats;
 use candle_core::{Device, Result, Tensor};
 use rayon::prelude::*;
@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Passes that read a matrix (in, out) in its file before it is copied. One that is stored (out, in) has to be turned into
-/// panels for its first product anyway, and they are kept.
+/// Passes that read a matrix in its file before it is copied. One that is stored (out, in) is turned into panels for every
+/// product, so it is copied at once for one of many rows.
 const PASSES_IN_FILE: usize = 3;
 
 /// Rows that are worth a task of their own.
@@ -65,8 +65,9 @@ impl MappedMatrix {
     }
 
     /// The copy for one more product, which is counted; none if it is better to read the file.
-    fn panels_for_a_pass(&self, layout: WeightLayout) -> Option<&Panels<PanelLine>> {
-        let passes = if layout == WeightLayout::InOut { PASSES_IN_FILE } else { 0 };
+    fn panels_for_a_pass(&self, layout: WeightLayout, rows: usize) -> Option<&Panels<PanelLine>> {
+        let in_file = layout == WeightLayout::InOut || rows <= FEW_ROWS;
+        let passes = if in_file { PASSES_IN_FILE } else { 0 };
         if self.copy.uses.fetch_add(1, Ordering::Relaxed) >= passes {
             self.read_into_memory(layout);
         }
@@ -134,12 +135,15 @@ pub fn mapped_linear(
     bias: Option<&Tensor>,
 ) -> Result<Tensor> {
     let (rows, width) = x.dims2()?;
-    let panels = weight.panels_for_a_pass(layout);
+    let panels = weight.panels_for_a_pass(layout, rows);
     let in_file = layout.in_out(weight.matrix_in_file());
     let product = |x: &[f32], bias: Option<&[f32]>| {
         let x = Matrix::new(x, rows, width, width);
         match panels {
             Some(panels) if x.columns == in_file.rows => Ok(panels.product(x, bias)),
+            None if x.columns == in_file.rows && layout == WeightLayout::OutIn && rows <= FEW_ROWS => {
+                Ok(plain_product(x, in_file, bias))
+            }
             _ => forward(x, in_file, bias),
         }
     };
@@ -172,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_mapped_matrix_is_the_same_as_its_copy() {
-        let (x, bias) = (random(&[20, 12], 1), random(&[10], 2));
+        let (x, bias) = (random(&[30, 12], 1), random(&[10], 2));
         for (shape, layout) in [((12, 10), WeightLayout::InOut), ((10, 12), WeightLayout::OutIn)] {
             let weight = random(&[shape.0, shape.1], 3);
             let file = file(2, &weight.flatten_all().unwrap().to_vec1::<f32>().unwrap());
@@ -184,15 +188,15 @@ mod tests {
             assert!(mapped.rows(&[shape.0 as u32]).is_err());
             // In the file, and copied.
             let mapped = MappedMatrix { copy: Arc::default(), ..mapped };
-            for pass in 0..2 * PASSES_IN_FILE {
+            for (pass, count) in [1, 20, 30, 2, 30, 1].into_iter().enumerate() {
                 let bias = (pass % 2 == 0).then_some(&bias);
-                let x = x.narrow(0, 0, 1 + 19 * (pass % 2)).unwrap();
+                let x = x.narrow(0, 0, count).unwrap();
                 crate::in_one_order(|| {
                     let want = linear(&x, &weight, layout, bias).unwrap();
                     assert_eq!(rows(&mapped_linear(&x, &mapped, layout, bias).unwrap()), rows(&want));
                 });
-                let copied = layout == WeightLayout::OutIn || pass >= PASSES_IN_FILE;
-                assert_eq!(mapped.copy.panels.get().is_some(), copied);
+                let passes = if layout == WeightLayout::InOut { PASSES_IN_FILE } else { 2 };
+                assert_eq!(mapped.copy.panels.get().is_some(), pass >= passes);
             }
             assert_eq!(rows(&mapped.plain().unwrap()), rows(&weight));
             assert!(mapped_linear(&random(&[2, 11], 1), &mapped, layout, None).is_err());

@@ -30,6 +30,42 @@ impl TileRows {
     }
 }
 
+/// A panel, or a block of its inner steps: one side of some units.
+pub struct Panel<'a, W> {
+    pub units: &'a [W],
+    pub side: usize,
+}
+
+impl<W> Clone for Panel<'_, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W> Copy for Panel<'_, W> {}
+
+#[cfg(target_arch = "x86_64")]
+impl<W: PanelFormat> Panel<'_, W> {
+    /// Asks, when unit `u` is used, for as much of the units behind these: whoever uses all units of both sides has asked for as
+    /// many that follow.
+    #[inline(always)]
+    fn prefetch<const HINT: i32>(&self, u: usize) {
+        let size = size_of::<W>() / W::SIDES;
+        let end = self.units.as_ptr_range().end.cast::<i8>();
+        let ahead = end.wrapping_add((self.side * self.units.len() + u) * size);
+        for line in (0..size).step_by(64) {
+            // SAFETY: a prefetch may name any address.
+            unsafe { _mm_prefetch::<HINT>(ahead.wrapping_add(line)) };
+        }
+    }
+}
+
+impl<'a> From<&'a [PanelLine]> for Panel<'a, PanelLine> {
+    fn from(units: &'a [PanelLine]) -> Self {
+        Self { units, side: 0 }
+    }
+}
+
 /// `output = base + rows · panel`, of up to [`TILE_ROWS`] rows and `columns` ≤ 16 columns, by the kernel for AVX2.
 ///
 /// # Safety
@@ -41,7 +77,7 @@ pub unsafe fn tile_avx2<W: PanelFormat>(
     output: Output,
     [rows, columns]: [usize; 2],
     x: TileRows,
-    panel: &[W],
+    panel: Panel<W>,
 ) {
     // SAFETY: the caller's.
     unsafe {
@@ -56,7 +92,7 @@ pub unsafe fn tile_avx2<W: PanelFormat>(
     }
 }
 
-/// The same with two panels at once, for up to three rows: their sums alone would leave the processor waiting for them.
+/// The same with two panels: the sums of one row or two times one panel would leave the processor waiting for them.
 ///
 /// # Safety
 /// As for [`tile_avx2`], for both.
@@ -67,14 +103,111 @@ pub unsafe fn two_tiles_avx2<W: PanelFormat>(
     rows: usize,
     columns: [usize; 2],
     x: TileRows,
-    panels: [&[W]; 2],
+    panels: [Panel<W>; 2],
 ) {
     // SAFETY: the caller's.
     unsafe {
         match rows {
             1 => tile::<W, 1, 2>(outputs, columns, x, panels),
             2 => tile::<W, 2, 2>(outputs, columns, x, panels),
-            _ => tile::<W, 3, 2>(outputs, columns, x, panels),
+            3 if W::SIDES == 1 => tile::<W, 3, 2>(outputs, columns, x, panels),
+            3 => tile_by_turns::<W, 3>(outputs, columns, x, panels),
+            4 => tile_by_turns::<W, 4>(outputs, columns, x, panels),
+            5 => tile_by_turns::<W, 5>(outputs, columns, x, panels),
+            _ => tile_by_turns::<W, 6>(outputs, columns, x, panels),
+        }
+    }
+}
+
+/// Rows of a tile where registers are twice as many and twice as wide.
+#[cfg(target_arch = "x86_64")]
+pub const AVX512_ROWS: usize = 12;
+
+/// `outputs = bases + rows · panels`, of up to [`AVX512_ROWS`] rows that lie as they are, by the kernel for AVX-512: a panel is
+/// read once for all of them.
+///
+/// # Safety
+/// As for [`tile_avx2`], for all panels; the CPU has AVX-512, and the steps of `x` are contiguous.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c,avx512f")]
+pub unsafe fn tile_avx512<W: PanelFormat, const P: usize>(
+    outputs: [Output; P],
+    rows: usize,
+    columns: [usize; P],
+    x: TileRows,
+    panels: [Panel<W>; P],
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        match rows {
+            1 => rows_avx512::<W, 1, P>(outputs, columns, x, panels),
+            2 => rows_avx512::<W, 2, P>(outputs, columns, x, panels),
+            3 => rows_avx512::<W, 3, P>(outputs, columns, x, panels),
+            4 => rows_avx512::<W, 4, P>(outputs, columns, x, panels),
+            5 => rows_avx512::<W, 5, P>(outputs, columns, x, panels),
+            6 => rows_avx512::<W, 6, P>(outputs, columns, x, panels),
+            7 => rows_avx512::<W, 7, P>(outputs, columns, x, panels),
+            8 => rows_avx512::<W, 8, P>(outputs, columns, x, panels),
+            9 => rows_avx512::<W, 9, P>(outputs, columns, x, panels),
+            10 => rows_avx512::<W, 10, P>(outputs, columns, x, panels),
+            11 => rows_avx512::<W, 11, P>(outputs, columns, x, panels),
+            _ => rows_avx512::<W, AVX512_ROWS, P>(outputs, columns, x, panels),
+        }
+    }
+}
+
+/// R rows times P panels.
+///
+/// # Safety
+/// As for [`tile_avx512`].
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,avx512f")]
+unsafe fn rows_avx512<W: PanelFormat, const R: usize, const P: usize>(
+    outputs: [Output; P],
+    columns: [usize; P],
+    x: TileRows,
+    panels: [Panel<W>; P],
+) {
+    /// Bytes from what is used to what is asked for: several rows take so long with a line that too few loads are under way
+    /// by themselves.
+    const AHEAD: usize = 1024;
+    debug_assert_eq!(x.step, 1, "contiguous steps");
+    let units = panels[0].units.len();
+    debug_assert!(panels.iter().all(|panel| panel.units.len() == units));
+    let mut sums = [[_mm512_setzero_ps(); P]; R];
+    let mut at = x.at;
+    // SAFETY: every panel has all units, the rows have their steps, and the output has room for what is stored.
+    unsafe {
+        for u in 0..units {
+            let units: [&W; P] = std::array::from_fn(|p| panels[p].units.get_unchecked(u));
+            let shared: [W::Shared; P] = std::array::from_fn(|p| units[p].shared(panels[p].side));
+            for step in 0..W::STEPS {
+                let ahead = AHEAD + step * size_of::<W>() / W::STEPS;
+                for unit in units.iter().step_by(W::SIDES) {
+                    _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(*unit).cast::<i8>().wrapping_add(ahead));
+                }
+                let w: [__m512; P] =
+                    std::array::from_fn(|p| units[p].load_512(panels[p].side, step, shared[p]));
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    let a = _mm512_set1_ps(*at.add(i * x.row + step));
+                    for (sum, w) in sums.iter_mut().zip(w) {
+                        *sum = _mm512_fmadd_ps(a, w, *sum);
+                    }
+                }
+            }
+            at = at.add(W::STEPS);
+        }
+        for (p, (output, columns)) in outputs.into_iter().zip(columns).enumerate() {
+            let mask = (1u32 << columns).wrapping_sub(1) as __mmask16;
+            for (i, sums) in sums.iter().enumerate() {
+                let base = output.base.map(|(base, stride)| base.add(i * stride));
+                let sum = match base {
+                    Some(base) => _mm512_add_ps(sums[p], _mm512_maskz_loadu_ps(mask, base)),
+                    None => sums[p],
+                };
+                _mm512_mask_storeu_ps(output.to.add(i * output.stride), mask, sum);
+            }
         }
     }
 }
@@ -90,12 +223,12 @@ unsafe fn tile<W: PanelFormat, const R: usize, const P: usize>(
     outputs: [Output; P],
     columns: [usize; P],
     x: TileRows,
-    panels: [&[W]; P],
+    panels: [Panel<W>; P],
 ) {
     let mut sums = [[[_mm256_setzero_ps(); 2]; P]; R];
     // SAFETY: the caller's.
     unsafe {
-        add_steps::<W, R, P>(&mut sums, x, panels);
+        add_steps::<W, R, P, false>(&mut sums, x, panels);
         for (p, (output, columns)) in outputs.into_iter().zip(columns).enumerate() {
             for (i, sums) in sums.iter().enumerate() {
                 store(output, i, columns, sums[p]);
@@ -104,56 +237,98 @@ unsafe fn tile<W: PanelFormat, const R: usize, const P: usize>(
     }
 }
 
-/// `sums += rows · panels`: each sum is continued as the chain that it is.
+/// R rows times two panels whose sums do not fit into the registers: a few steps of one panel, then the same of the other, so
+/// that two sides of the same units are still read as one stream.
+///
+/// # Safety
+/// As for [`tile_avx2`].
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn tile_by_turns<W: PanelFormat, const R: usize>(
+    outputs: [Output; 2],
+    columns: [usize; 2],
+    x: TileRows,
+    panels: [Panel<W>; 2],
+) {
+    /// Bytes of a turn at most: with the next one and the rows they stay in the L1 cache.
+    const TURN: usize = 4352;
+    let units = panels[0].units.len();
+    // Of one size, so that each asks for all of the next.
+    let turns = size_of_val(panels[0].units).div_ceil(TURN).max(1);
+    let length = units.div_ceil(turns).max(1);
+    // A black box, or the compiler would try to keep the sums of both panels in registers, and fail in the innermost loop.
+    let mut sums = [[[[_mm256_setzero_ps(); 2]; 1]; R]; 2];
+    let sums = std::hint::black_box(&mut sums);
+    // SAFETY: the caller's.
+    unsafe {
+        for first in (0..units).step_by(length) {
+            let turn = first..(first + length).min(units);
+            let x = x.part(0, first * W::STEPS);
+            for (sums, panel) in sums.iter_mut().zip(panels) {
+                let panel = Panel { units: &panel.units[turn.clone()], ..panel };
+                add_steps::<W, R, 1, true>(sums, x, [panel]);
+            }
+        }
+        for (p, sums) in sums.iter().enumerate() {
+            for (i, sums) in sums.iter().enumerate() {
+                store(outputs[p], i, columns[p], sums[0]);
+            }
+        }
+    }
+}
+
+/// `sums += rows · panels`: each sum is continued as the chain that it is. With AHEAD, which is for one panel, the same part of the
+/// units that follow is asked for.
 ///
 /// # Safety
 /// The CPU has AVX2, FMA and F16C; the panels are of one length, and the rows have as many steps.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn add_steps<W: PanelFormat, const R: usize, const P: usize>(
+unsafe fn add_steps<W: PanelFormat, const R: usize, const P: usize, const AHEAD: bool>(
     sums: &mut [[[__m256; 2]; P]; R],
     x: TileRows,
-    panels: [&[W]; P],
+    panels: [Panel<W>; P],
 ) {
-    debug_assert!(panels.iter().all(|panel| panel.len() == panels[0].len()));
-    let units = panels[0].len();
+    let units = panels[0].units.len();
+    debug_assert!(panels.iter().all(|panel| panel.units.len() == units));
     let mut at = x.at;
+    // Variables of this function: a sum that stays in memory makes all others wait.
+    let mut chains = *sums;
     let mut unit = |u: usize| {
+        if AHEAD {
+            panels[0].prefetch::<_MM_HINT_T0>(u);
+        }
         // SAFETY: every panel has this unit, and the rows its steps.
         unsafe {
-            let units: [&W; P] = std::array::from_fn(|p| panels[p].get_unchecked(u));
-            if W::AHEAD > 0 {
-                for unit in units {
-                    for line in (0..size_of::<W>()).step_by(64) {
-                        let ahead = std::ptr::from_ref(unit).cast::<i8>().wrapping_add(W::AHEAD + line);
-                        _mm_prefetch::<_MM_HINT_T0>(ahead);
-                    }
-                }
-            }
-            let shared: [W::Shared; P] = std::array::from_fn(|p| units[p].shared());
+            let units: [&W; P] = std::array::from_fn(|p| panels[p].units.get_unchecked(u));
+            let shared: [W::Shared; P] = std::array::from_fn(|p| units[p].shared(panels[p].side));
             for step in 0..W::STEPS {
-                let w: [[__m256; 2]; P] = std::array::from_fn(|p| units[p].load(step, shared[p]));
-                for (i, sums) in sums.iter_mut().enumerate() {
-                    let a = _mm256_broadcast_ss(&*at.add(i * x.row));
-                    for (sums, w) in sums.iter_mut().zip(w) {
-                        sums[0] = _mm256_fmadd_ps(a, w[0], sums[0]);
-                        sums[1] = _mm256_fmadd_ps(a, w[1], sums[1]);
+                let a: [__m256; R] = std::array::from_fn(|i| _mm256_broadcast_ss(&*at.add(i * x.row)));
+                for p in 0..P {
+                    let w = units[p].load(panels[p].side, step, shared[p]);
+                    for i in 0..R {
+                        let chain = &mut chains[i][p];
+                        *chain =
+                            [_mm256_fmadd_ps(a[i], w[0], chain[0]), _mm256_fmadd_ps(a[i], w[1], chain[1])];
                     }
                 }
                 at = at.add(x.step);
             }
         }
     };
-    const AT_A_TIME: usize = 4;
-    let many = units / AT_A_TIME * AT_A_TIME;
-    for u in (0..many).step_by(AT_A_TIME) {
-        unit(u);
-        unit(u + 1);
-        unit(u + 2);
-        unit(u + 3);
+    if W::STEPS == 1 {
+        const AT_A_TIME: usize = 4;
+        let many = units / AT_A_TIME * AT_A_TIME;
+        for u in (0..many).step_by(AT_A_TIME) {
+            (u..u + AT_A_TIME).for_each(&mut unit);
+        }
+        (many..units).for_each(unit);
+    } else {
+        (0..units).for_each(unit);
     }
-    (many..units).for_each(unit);
+    *sums = chains;
 }
 
 /// `output = base + sums`, row `i` of it.
@@ -198,7 +373,7 @@ pub unsafe fn extend_avx2(sums: &mut PanelLine, x: TileRows, panel: &[PanelLine]
     unsafe {
         let at = sums.as_mut_ptr();
         let mut registers = [[[_mm256_loadu_ps(at), _mm256_loadu_ps(at.add(8))]]];
-        add_steps::<PanelLine, 1, 1>(&mut registers, x, [panel]);
+        add_steps::<_, 1, 1, false>(&mut registers, x, [Panel::from(panel)]);
         _mm256_storeu_ps(at, registers[0][0][0]);
         _mm256_storeu_ps(at.add(8), registers[0][0][1]);
     }
@@ -218,19 +393,23 @@ pub unsafe fn extend_portable(sums: &mut PanelLine, x: TileRows, panel: &[PanelL
     }
 }
 
-/// The weights of a panel in f32.
+/// The weights of a panel in f32. With `ahead`, the same part of the units that follow is asked for.
 ///
 /// # Safety
 /// The CPU has AVX2, FMA and F16C.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn expand_avx2<W: PanelFormat>(panel: &[W], lines: &mut [PanelLine]) {
-    for (unit, lines) in panel.iter().zip(lines.chunks_exact_mut(W::STEPS)) {
+pub unsafe fn expand_avx2<W: PanelFormat>(panel: Panel<W>, lines: &mut [PanelLine], ahead: bool) {
+    for (u, (unit, lines)) in panel.units.iter().zip(lines.chunks_exact_mut(W::STEPS)).enumerate() {
+        if ahead {
+            // Only to the L2 cache: all rows will be multiplied before they are needed.
+            panel.prefetch::<_MM_HINT_T1>(u);
+        }
         // SAFETY: the caller's, a unit has these steps, and a line has sixteen elements.
         unsafe {
-            let shared = unit.shared();
+            let shared = unit.shared(panel.side);
             for (step, line) in lines.iter_mut().enumerate() {
-                let w = unit.load(step, shared);
+                let w = unit.load(panel.side, step, shared);
                 _mm256_storeu_ps(line.as_mut_ptr(), w[0]);
                 _mm256_storeu_ps(line.as_mut_ptr().add(8), w[1]);
             }

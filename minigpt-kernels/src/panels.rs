@@ -8,7 +8,7 @@
 
 use crate::matrix::Matrix;
 use crate::panel_format::{COLUMNS, PanelFormat, PanelLine};
-use crate::panel_tile::{TileRows, extend_portable, tile_portable};
+use crate::panel_tile::{Panel, TileRows, extend_portable, tile_portable};
 use crate::product::{Output, TILE_ROWS, inner_steps};
 use crate::simd;
 use rayon::prelude::*;
@@ -16,14 +16,14 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
-use crate::panel_tile::{expand_avx2, extend_avx2, tile_avx2, two_tiles_avx2};
+use crate::panel_tile::{AVX512_ROWS, expand_avx2, extend_avx2, tile_avx2, tile_avx512, two_tiles_avx2};
 
 /// Multiply-adds that are worth a task of their own, where the threads are awake.
 const TASK: usize = 1 << 15;
 /// A product of fewer multiply-adds than so many takes less time alone than waking another thread does.
-const ALONE: usize = 1 << 18;
+const ALONE: usize = 1 << 16;
 /// Up to so many rows are read where they lie; of more, a block is packed first, as tiles read it.
-const FEW_ROWS: usize = 4 * TILE_ROWS;
+pub const FEW_ROWS: usize = 4 * TILE_ROWS;
 /// Rows of a block: with their inner steps they stay in the L2 cache.
 const BLOCK_ROWS: usize = 84 * TILE_ROWS;
 /// From so many rows on, a panel that is not f32 is expanded before it is multiplied.
@@ -31,7 +31,7 @@ const EXPANDED: usize = 2 * TILE_ROWS + 1;
 
 /// A weight (in, out) as panels.
 pub struct Panels<W> {
-    /// The units of the first panel, then those of the second, and so on.
+    /// The units of the first [`PanelFormat::SIDES`] panels, then those of the next, and so on.
     units: Vec<W>,
     k: usize,
     n: usize,
@@ -46,36 +46,35 @@ impl<W: PanelFormat> Panels<W> {
     /// A weight with `k` inner steps and `n` columns, of which `source(column, unit)` gives the elements.
     pub fn new(k: usize, n: usize, source: impl Fn(usize, usize) -> W::Source + Sync) -> Self {
         assert!(k.is_multiple_of(W::STEPS), "whole units");
-        let length = k / W::STEPS;
-        let mut units: Vec<W> = Vec::with_capacity(n.div_ceil(COLUMNS) * length);
-        let room = &mut units.spare_capacity_mut()[..n.div_ceil(COLUMNS) * length];
-        room.par_chunks_mut(length.max(1)).enumerate().for_each(|(panel, room)| {
-            let columns = panel * COLUMNS..((panel + 1) * COLUMNS).min(n);
+        let (width, length) = (W::SIDES * COLUMNS, k / W::STEPS);
+        let mut units: Vec<W> = Vec::with_capacity(n.div_ceil(width) * length);
+        let room = &mut units.spare_capacity_mut()[..n.div_ceil(width) * length];
+        room.par_chunks_mut(length.max(1)).enumerate().for_each(|(group, room)| {
+            let columns = group * width..((group + 1) * width).min(n);
+            let mut sources = Vec::with_capacity(width);
             for (unit, room) in room.iter_mut().enumerate() {
-                let mut sources = [None; COLUMNS];
-                columns.clone().zip(&mut sources).for_each(|(j, to)| *to = Some(source(j, unit)));
-                let first = sources[0].unwrap_or_else(|| source(columns.start, unit));
-                let all = sources.map(|source| source.unwrap_or(first));
-                room.write(W::pack(&all[..columns.len()]));
+                sources.clear();
+                sources.extend(columns.clone().map(|column| source(column, unit)));
+                room.write(W::pack(&sources));
             }
         });
         // SAFETY: every unit of every panel has been written.
-        unsafe { units.set_len(n.div_ceil(COLUMNS) * length) };
+        unsafe { units.set_len(n.div_ceil(width) * length) };
         Self { units, k, n }
     }
 
     /// One column in f32.
     pub fn column(&self, column: usize, out: &mut [f32]) {
         assert!(column < self.n && out.len() == self.k, "a column of this weight");
-        let panel = self.panel(column / COLUMNS);
-        for (unit, out) in panel.iter().zip(out.chunks_exact_mut(W::STEPS)) {
-            unit.column(column % COLUMNS, out);
+        let (units, width) = (self.panel(column / COLUMNS).units, W::SIDES * COLUMNS);
+        for (unit, out) in units.iter().zip(out.chunks_exact_mut(W::STEPS)) {
+            unit.column(column % width, out);
         }
     }
 
-    fn panel(&self, panel: usize) -> &[W] {
+    fn panel(&self, panel: usize) -> Panel<'_, W> {
         let length = self.k / W::STEPS;
-        &self.units[panel * length..][..length]
+        Panel { units: &self.units[panel / W::SIDES * length..][..length], side: panel % W::SIDES }
     }
 
     /// `x · W + b` in a new buffer, on the threads of the current pool. `x` has contiguous rows.
@@ -89,8 +88,12 @@ impl<W: PanelFormat> Panels<W> {
         let product = Product { weight: self, x, y: Output { to: y.as_mut_ptr(), stride: n, base } };
         let parts = parts(m * n * self.k, ALONE, TASK);
         if m > 0 {
-            // SAFETY: `x` lies inside its buffer, as just checked, and `y` has room for m·n elements.
-            split(0..n.div_ceil(COLUMNS), parts, &|panels| unsafe { product.part(panels) });
+            // Threads are given whole units.
+            split(0..n.div_ceil(W::SIDES * COLUMNS), parts, &|groups| {
+                let panels = groups.start * W::SIDES..(groups.end * W::SIDES).min(n.div_ceil(COLUMNS));
+                // SAFETY: `x` lies inside its buffer, as just checked, and `y` has room for m·n elements.
+                unsafe { product.part(panels) }
+            });
         }
         // SAFETY: each panel has written its columns of every row.
         unsafe { y.set_len(m * n) };
@@ -151,7 +154,7 @@ impl<W: PanelFormat> Product<'_, W> {
         let x = TileRows { at: self.x.data.as_ptr(), row: self.x.row_stride, step: 1 };
         let mut panel = panels.start;
         while panel < panels.end {
-            let two = m <= 3 && panel + 1 < panels.end && is_avx2();
+            let two = panel + 1 < panels.end && takes_two_panels::<W>(m);
             for steps in self.blocks() {
                 let x = x.part(0, steps.start);
                 // SAFETY: the caller's.
@@ -207,8 +210,9 @@ impl<W: PanelFormat> Product<'_, W> {
         COLUMNS.min(self.weight.n - panel * COLUMNS)
     }
 
-    fn units(&self, panel: usize, steps: &Range<usize>) -> &[W] {
-        &self.weight.panel(panel)[steps.start / W::STEPS..steps.end / W::STEPS]
+    fn panel(&self, panel: usize, steps: &Range<usize>) -> Panel<'_, W> {
+        let panel = self.weight.panel(panel);
+        Panel { units: &panel.units[steps.start / W::STEPS..steps.end / W::STEPS], ..panel }
     }
 
     /// Rows times a block of a panel. `x` begins with the first of them and the first of the inner steps.
@@ -224,10 +228,13 @@ impl<W: PanelFormat> Product<'_, W> {
         lines: &mut [PanelLine],
         tile: usize,
     ) {
-        let (units, columns) = (self.units(panel, &steps), self.columns(panel));
-        let lines = match W::lines(units) {
-            Some(units) => Some(units),
-            None if rows.len() >= EXPANDED || !is_avx2() => Some(expand(units, &mut lines[..steps.len()])),
+        let (weight, columns) = (self.panel(panel, &steps), self.columns(panel));
+        let lines = match W::lines(weight.units) {
+            Some(lines) => Some(lines),
+            None if rows.len() >= EXPANDED || !is_avx2() => {
+                // Of a few rows, the block that follows is the next.
+                Some(expand(weight, &mut lines[..steps.len()], x.step == 1))
+            }
             None => None,
         };
         for i in (0..rows.len()).step_by(tile) {
@@ -241,28 +248,43 @@ impl<W: PanelFormat> Product<'_, W> {
                 };
                 match lines {
                     #[cfg(target_arch = "x86_64")]
-                    Some(lines) if is_avx2() => tile_avx2(output, size, x, lines),
+                    Some(lines) if x.step == 1 && simd::has_avx512() => {
+                        tile_avx512([output], size[0], [columns], x, [Panel::from(lines)]);
+                    }
                     #[cfg(target_arch = "x86_64")]
-                    None => tile_avx2(output, size, x, units),
-                    lines => tile_portable(output, size, x, lines.unwrap_or_default()),
+                    None if x.step == 1 && simd::has_avx512() => {
+                        tile_avx512([output], size[0], [columns], x, [weight]);
+                    }
+                    Some(lines) => self::tile(output, size, x, lines),
+                    #[cfg(target_arch = "x86_64")]
+                    None => tile_avx2(output, size, x, weight),
+                    #[cfg(not(target_arch = "x86_64"))]
+                    None => unreachable!("the portable kernel multiplies lines"),
                 }
             }
         }
     }
 
-    /// Up to three rows times a block of two panels. `x` begins with the first of the inner steps.
+    /// All rows, a few, times a block of two panels. `x` begins with the first of the inner steps.
     ///
     /// # Safety
     /// As for [`Product::part`]; the CPU has AVX2.
     #[cfg(target_arch = "x86_64")]
     unsafe fn two_panels(&self, panel: usize, steps: Range<usize>, x: TileRows) {
-        let panels = [panel, panel + 1];
-        // SAFETY: the caller's.
-        unsafe {
-            let outputs = panels.map(|panel| self.output(0, panel, steps.start));
-            let columns = panels.map(|panel| self.columns(panel));
-            let units = panels.map(|panel| self.units(panel, &steps));
-            two_tiles_avx2(outputs, self.x.rows, columns, x, units);
+        let (m, panels) = (self.x.rows, [panel, panel + 1]);
+        let columns = panels.map(|panel| self.columns(panel));
+        let weights = panels.map(|panel| self.panel(panel, &steps));
+        let tile = tile_rows(m);
+        for i in (0..m).step_by(tile) {
+            let (rows, x) = (tile.min(m - i), x.part(i, 0));
+            // SAFETY: the caller's.
+            unsafe {
+                let outputs = panels.map(|panel| self.output(i, panel, steps.start));
+                match rows > 2 && simd::has_avx512() {
+                    true => tile_avx512(outputs, rows, columns, x, weights),
+                    false => two_tiles_avx2(outputs, rows, columns, x, weights),
+                }
+            }
         }
     }
 
@@ -272,9 +294,19 @@ impl<W: PanelFormat> Product<'_, W> {
     }
 }
 
-/// Rows of a tile when so many are split evenly.
+/// Rows of a tile when so many, which are read where they lie, are split evenly.
 fn tile_rows(m: usize) -> usize {
-    m.div_ceil(m.div_ceil(TILE_ROWS).max(1)).max(1)
+    #[cfg(target_arch = "x86_64")]
+    let most = if simd::has_avx512() { AVX512_ROWS } else { TILE_ROWS };
+    #[cfg(not(target_arch = "x86_64"))]
+    let most = TILE_ROWS;
+    m.div_ceil(m.div_ceil(most).max(1)).max(1)
+}
+
+/// Whether so many rows are multiplied with two panels at once: as long as the sums fit into the registers, or the panels share
+/// their units.
+fn takes_two_panels<W: PanelFormat>(m: usize) -> bool {
+    is_avx2() && (m <= 3 || W::SIDES == 2 && m < EXPANDED)
 }
 
 /// Rows as tiles read them: step by step, the elements of six rows side by side. The last tile is filled up with zeros.
@@ -284,7 +316,7 @@ fn pack_rows(packed: &mut Vec<f32>, block: Matrix) -> TileRows {
     #[cfg(target_arch = "x86_64")]
     if is_avx2() {
         // SAFETY: just asked; the block lies inside its buffer, and there is room for all of it.
-        unsafe { crate::tiles::pack::<TILE_ROWS>(packed, block) };
+        unsafe { crate::packing::pack::<TILE_ROWS>(packed, block) };
         return TileRows { at: packed.as_ptr(), row: 1, step: TILE_ROWS };
     }
     let tiles = packed[..size].chunks_exact_mut((TILE_ROWS * block.columns).max(1));
@@ -297,15 +329,16 @@ fn pack_rows(packed: &mut Vec<f32>, block: Matrix) -> TileRows {
     TileRows { at: packed.as_ptr(), row: 1, step: TILE_ROWS }
 }
 
-fn expand<'a, W: PanelFormat>(units: &[W], lines: &'a mut [PanelLine]) -> &'a [PanelLine] {
+fn expand<'a, W: PanelFormat>(panel: Panel<W>, lines: &'a mut [PanelLine], ahead: bool) -> &'a [PanelLine] {
     #[cfg(target_arch = "x86_64")]
     if is_avx2() {
         // SAFETY: just asked.
-        unsafe { expand_avx2(units, lines) };
+        unsafe { expand_avx2(panel, lines, ahead) };
         return lines;
     }
-    for (unit, lines) in units.iter().zip(lines.chunks_exact_mut(W::STEPS)) {
-        unit.expand(lines);
+    let _ = ahead;
+    for (unit, lines) in panel.units.iter().zip(lines.chunks_exact_mut(W::STEPS)) {
+        unit.expand(panel.side, lines);
     }
     lines
 }
@@ -395,7 +428,7 @@ pub unsafe fn tile(output: Output, size: [usize; 2], x: TileRows, lines: &[Panel
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if is_avx2() {
-            return tile_avx2(output, size, x, lines);
+            return tile_avx2(output, size, x, Panel::from(lines));
         }
         tile_portable(output, size, x, lines);
     }
@@ -410,7 +443,7 @@ pub unsafe fn two_tiles(outputs: [Output; 2], rows: usize, x: TileRows, lines: [
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if is_avx2() && rows <= 3 {
-            return two_tiles_avx2(outputs, rows, [COLUMNS; 2], x, lines);
+            return two_tiles_avx2(outputs, rows, [COLUMNS; 2], x, lines.map(Panel::from));
         }
         tile(outputs[0], [rows, COLUMNS], x, lines[0]);
         tile(outputs[1], [rows, COLUMNS], x, lines[1]);
@@ -437,7 +470,7 @@ fn transpose(rows: Matrix, lines: &mut [PanelLine]) {
     #[cfg(target_arch = "x86_64")]
     if is_avx2() {
         // SAFETY: just asked; the rows lie inside their buffer, and there is a line for each of their elements.
-        return unsafe { crate::tiles::pack::<COLUMNS>(lines.as_flattened_mut(), rows) };
+        return unsafe { crate::packing::pack::<COLUMNS>(lines.as_flattened_mut(), rows) };
     }
     for (p, line) in lines.iter_mut().enumerate() {
         let element = |i: usize| match i < rows.rows {
@@ -544,8 +577,8 @@ mod tests {
         assert_eq!(bits(&packed.product(x, None)), bits(&plain_product(x, transposed, None)));
 
         let at = |j: usize, p: usize| w[p * n + j];
-        assert_product(&Panels::<[f16; 16]>::new(k, n, |j, p| f16::from_f32(at(j, p))), m, seed);
-        assert_product(&Panels::<[bf16; 16]>::new(k, n, |j, p| bf16::from_f32(at(j, p))), m, seed);
+        assert_product(&Panels::<[[f16; 16]; 2]>::new(k, n, |j, p| f16::from_f32(at(j, p))), m, seed);
+        assert_product(&Panels::<[[bf16; 16]; 2]>::new(k, n, |j, p| bf16::from_f32(at(j, p))), m, seed);
         let k = k.next_multiple_of(32);
         let w = QTensor::quantize(&random(&[n, k], seed), GgmlDType::Q8_0).unwrap();
         let bytes = w.data().unwrap().into_owned();
@@ -602,7 +635,7 @@ mod tests {
                     // SAFETY: the CPU has AVX2; all have the sizes that they should have.
                     unsafe {
                         match avx2 {
-                            true => tile_avx2(output, [rows, columns], x, lines),
+                            true => tile_avx2(output, [rows, columns], x, Panel::from(lines)),
                             false => tile_portable(output, [rows, columns], x, lines),
                         }
                     }
@@ -613,6 +646,65 @@ mod tests {
                     assert!((i / 18 < rows && i % 18 < columns) != (*a == 9.0), "written where it should be");
                 }
             }
+        }
+    }
+
+    /// Two sides of the same units at once are the same to the bit as one after the other with the weights in f32, for any
+    /// number of rows that a tile has, and in any number of turns.
+    #[cfg(target_arch = "x86_64")]
+    fn assert_sides<W: PanelFormat>(units: &[W]) {
+        let k = units.len() * W::STEPS;
+        let (x, bias) = (elements(6 * k, 1), elements(32, 2));
+        let x = TileRows { at: x.as_ptr(), row: k, step: 1 };
+        let lines = [0, 1].map(|side| {
+            let mut lines = vec![[0f32; COLUMNS]; k];
+            units.iter().zip(lines.chunks_mut(W::STEPS)).for_each(|(unit, lines)| unit.expand(side, lines));
+            lines
+        });
+        for (rows, right) in (1..=6).flat_map(|rows| [1, 8, 15, 16].map(|right| (rows, right))) {
+            let run = |together: bool| {
+                let mut y = vec![9f32; 6 * 34];
+                let output = Output { to: y.as_mut_ptr(), stride: 34, base: Some((bias.as_ptr(), 0)) };
+                // SAFETY: the CPU has AVX2; all have the sizes that they should have.
+                unsafe {
+                    let outputs = [output, output.part(0, COLUMNS)];
+                    match together {
+                        true => {
+                            let panels = [0, 1].map(|side| Panel { units, side });
+                            two_tiles_avx2(outputs, rows, [COLUMNS, right], x, panels);
+                        }
+                        false => {
+                            tile_avx2(outputs[0], [rows, COLUMNS], x, Panel::from(&lines[0][..]));
+                            tile_avx2(outputs[1], [rows, right], x, Panel::from(&lines[1][..]));
+                        }
+                    }
+                }
+                y
+            };
+            assert_eq!(bits(&run(true)), bits(&run(false)), "{rows} rows, {right} columns, {k} steps");
+        }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn two_sides_at_once_are_the_same_as_one_after_the_other() {
+        if !crate::testing::cpu_has_avx2("two_sides_at_once_are_the_same_as_one_after_the_other") {
+            return;
+        }
+        let halves: Vec<f16> = elements(200 * 32, 3).into_iter().map(f16::from_f32).collect();
+        let block = |i: usize| -> [u8; 34] {
+            let mut block = std::array::from_fn(|at| (i * 131 + at * 57 + i * at) as u8);
+            block[..2].copy_from_slice(&halves[i].to_le_bytes());
+            block
+        };
+        for units in [1, 4, 11] {
+            let pack = |unit: usize| Q8Unit::pack(&std::array::from_fn::<_, 32, _>(|j| block(unit * 32 + j)));
+            assert_sides(&(0..units).map(pack).collect::<Vec<_>>());
+        }
+        for units in [1, 3, 68, 150] {
+            assert_sides(&halves.chunks(32).take(units).map(<[[f16; 16]; 2]>::pack).collect::<Vec<_>>());
+            let halves: Vec<bf16> = halves.iter().map(|x| bf16::from_f32(x.to_f32())).collect();
+            assert_sides(&halves.chunks(32).take(units).map(<[[bf16; 16]; 2]>::pack).collect::<Vec<_>>());
         }
     }
 }

@@ -6,6 +6,7 @@
 //! | [`new_product`]: `a · b + bias` in a new buffer | all | tiles |
 //! | [`add_product`]: `dst += a · b` | all | tiles |
 //! | [`product`]: `dst = scale · a · b` or `dst += scale · a · b` | one | [`small_batch`] up to 2 rows, else tiles |
+//! | [`symmetric_product`]: `dst = a · b`, known to be symmetric | one | tiles |
 //!
 //! "Tiles" is [`one_thread`] on each thread's part: `tiles::gemm` on a CPU with AVX2, elsewhere the `gemm` crate. A weight that
 //! is kept for inference is laid out as [`panels`], which have their own product.
@@ -18,9 +19,12 @@ use crate::matrix::Matrix;
 use crate::{panels, simd, small_batch};
 use std::cell::Cell;
 
-/// The size of a tile, the part of a product that AVX2 registers hold. Threads are given whole tiles.
+/// Rows of a tile of inference, the part of a product that AVX2 registers hold.
 pub const TILE_ROWS: usize = 6;
-pub const TILE_COLUMNS: usize = 16;
+
+/// Threads are given whole tiles, whichever the kernel: 12 rows and 32 columns are tiles of both.
+const SPLIT_ROWS: usize = 12;
+const SPLIT_COLUMNS: usize = 32;
 
 /// A batch of up to so many rows is small: reading the weight then takes longer than multiplying it, and packing it
 /// first would not pay.
@@ -135,7 +139,26 @@ pub fn product(dst: &mut [f32], add: bool, scale: f32, a: Matrix, b: Matrix) {
     }
     let output = Output { to: dst.as_mut_ptr(), stride: n, base: None };
     // SAFETY: as for `add_product`.
-    unsafe { one_thread(if add { output.added() } else { output }, scale, a, b) }
+    unsafe { one_thread::<false>(if add { output.added() } else { output }, scale, a, b) }
+}
+
+/// `dst = a · b` on the calling thread, where the product is known to be symmetric: about half of it is computed, and
+/// mirrored.
+pub fn symmetric_product(dst: &mut [f32], a: Matrix, b: Matrix) {
+    let (m, n) = check(a, b, None);
+    assert!(m == n && dst.len() == n * n, "the size of a symmetric product");
+    let output = Output { to: dst.as_mut_ptr(), stride: n, base: None };
+    // SAFETY: as for `add_product`.
+    unsafe { one_thread::<true>(output, 1.0, a, b) }
+    // In squares, so that both sides stay in the cache.
+    const SQUARE: usize = 16;
+    for (top, left) in (0..n).step_by(SQUARE).flat_map(|i| (i..n).step_by(SQUARE).map(move |j| (i, j))) {
+        for i in top..(top + SQUARE).min(n) {
+            for j in left.max(i + 1)..(left + SQUARE).min(n) {
+                dst[i * n + j] = dst[j * n + i];
+            }
+        }
+    }
 }
 
 /// The size of a product whose factors lie inside their buffers and fit each other.
@@ -165,14 +188,14 @@ fn parts(a: Matrix, b: Matrix) -> usize {
 unsafe fn all_threads(parts: usize, output: Output, a: Matrix, b: Matrix) {
     if parts <= 1 {
         // SAFETY: the caller's.
-        return unsafe { one_thread(output, 1.0, a, b) };
+        return unsafe { one_thread::<false>(output, 1.0, a, b) };
     }
     let (m, n, k) = (a.rows, b.columns, a.columns);
     let (row, column, [a, a_rest], [b, b_rest]) = if m > n {
-        let row = (m / 2).next_multiple_of(TILE_ROWS).min(m);
+        let row = (m / 2).next_multiple_of(SPLIT_ROWS).min(m);
         (row, 0, [a.part(0..row, 0..k), a.part(row..m, 0..k)], [b, b])
     } else {
-        let column = (n / 2).next_multiple_of(TILE_COLUMNS).min(n);
+        let column = (n / 2).next_multiple_of(SPLIT_COLUMNS).min(n);
         (0, column, [a, a], [b.part(0..k, 0..column), b.part(0..k, column..n)])
     };
     // SAFETY: the second half begins inside what the caller vouches for.
@@ -186,16 +209,17 @@ unsafe fn all_threads(parts: usize, output: Output, a: Matrix, b: Matrix) {
     );
 }
 
-/// `output = base + scale · a · b` on the calling thread.
+/// `output = base + scale · a · b` on the calling thread. With LOWER, only what lies on and below the diagonal is sure to be
+/// there.
 ///
 /// # Safety
 /// All elements of `a` and `b` lie inside their buffers, and the output and its base have room for `a.rows` ×
 /// `b.columns` elements, those of the base with values. Only the output and its base may be the same memory.
-unsafe fn one_thread(output: Output, scale: f32, a: Matrix, b: Matrix) {
+unsafe fn one_thread<const LOWER: bool>(output: Output, scale: f32, a: Matrix, b: Matrix) {
     #[cfg(target_arch = "x86_64")]
     if simd::has_avx2() {
         // SAFETY: just asked; the rest is the caller's.
-        return unsafe { crate::tiles::gemm(output, scale, a, b) };
+        return unsafe { crate::tiles::gemm::<LOWER>(output, scale, a, b) };
     }
     // SAFETY: the caller's.
     unsafe { gemm_portable(output, scale, a, b) }
@@ -242,7 +266,8 @@ unsafe fn gemm_portable(output: Output, scale: f32, a: Matrix, b: Matrix) {
 mod tests {
     use super::*;
     #[cfg(target_arch = "x86_64")]
-    use crate::testing::{cpu_has_avx2, elements};
+    use crate::testing::cpu_has_avx2;
+    use crate::testing::elements;
 
     #[test]
     fn products_of_strided_and_transposed_views() {
@@ -276,6 +301,20 @@ mod tests {
         product(&mut [0.0; 4], false, 1.0, Matrix::new(&[0.0; 3], 2, 2, 2), Matrix::new(&[0.0; 4], 2, 2, 2));
     }
 
+    #[test]
+    fn half_of_a_symmetric_product_is_mirrored() {
+        for (n, k) in [(1, 3), (5, 2), (64, 70), (130, 40), (300, 400)] {
+            let x = elements(n * k, 1);
+            let x = Matrix::new(&x, n, k, k);
+            let (mut half, mut whole) = (vec![7f32; n * n], vec![7f32; n * n]);
+            symmetric_product(&mut half, x, x.t());
+            product(&mut whole, false, 1.0, x, x.t());
+            for (half, whole) in half.iter().zip(&whole) {
+                assert!((half - whole).abs() <= 1e-5 * (1.0 + whole.abs()), "{n}: {half} is not {whole}");
+            }
+        }
+    }
+
     /// Both kernels are called directly, so that each run tests both, whichever the dispatch would choose.
     #[test]
     #[cfg(target_arch = "x86_64")]
@@ -291,7 +330,7 @@ mod tests {
             let output = |y: &mut Vec<f32>| Output { to: y.as_mut_ptr(), stride: n, base };
             // SAFETY: the CPU has AVX2, and all have the sizes that they should have.
             unsafe {
-                crate::tiles::gemm(output(&mut tiles), 0.5, a, b);
+                crate::tiles::gemm::<false>(output(&mut tiles), 0.5, a, b);
                 gemm_portable(output(&mut portable), 0.5, a, b);
             }
             for (tiles, portable) in tiles.iter().zip(portable) {

@@ -133,8 +133,8 @@ fn exact(dtype: GgmlDType, bytes: &[u8], rows: usize) -> Arc<dyn Blocks> {
             let columns = elements.len() / rows;
             Arc::new(Panels::of(Matrix::new(&elements, rows, columns, columns).t()))
         }
-        F16 => panels::<[f16; 16]>(&copied::<f16>(bytes), rows),
-        BF16 => panels::<[bf16; 16]>(&copied::<bf16>(bytes), rows),
+        F16 => panels::<[[f16; 16]; 2]>(&copied::<f16>(bytes), rows),
+        BF16 => panels::<[[bf16; 16]; 2]>(&copied::<bf16>(bytes), rows),
         Q8_0 => panels::<Q8Unit>(bytes.as_chunks::<{ size_of::<Q8Block>() }>().0, rows),
         Q4_0 => Arc::new(copied::<k_quants::BlockQ4_0>(bytes)),
         Q4_1 => Arc::new(copied::<k_quants::BlockQ4_1>(bytes)),

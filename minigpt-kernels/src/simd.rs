@@ -20,6 +20,12 @@ pub fn has_avx2() -> bool {
     !matches!(arch(), pulp::Arch::Scalar) && std::arch::is_x86_feature_detected!("f16c")
 }
 
+/// Whether the CPU has AVX-512 as well, where the dispatch chooses vector kernels at all.
+#[cfg(target_arch = "x86_64")]
+pub fn has_avx512() -> bool {
+    has_avx2() && std::arch::is_x86_feature_detected!("avx512f")
+}
+
 /// Whether the dispatch chooses the plain kernels.
 pub fn is_plain() -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -91,6 +97,25 @@ fn fold(mut acc: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
     acc[0]
 }
 
+/// `a · b + c`: in one instruction where every CPU that this build runs on has it, otherwise in two.
+#[inline(always)]
+pub fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
+    match cfg!(any(target_feature = "fma", target_arch = "aarch64")) {
+        true => a.mul_add(b, c),
+        false => a * b + c,
+    }
+}
+
+/// The polynomial with these coefficients, the one of the highest power first.
+#[inline(always)]
+fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
+    let mut sum = coefficients[0];
+    for coefficient in &coefficients[1..] {
+        sum = multiply_add(sum, x, *coefficient);
+    }
+    sum
+}
+
 /// `e^x` within two units in the last place; zero below the smallest normal number; NaN stays NaN.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
@@ -100,21 +125,18 @@ pub fn exp(x: f32) -> f32 {
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
     let inside = x.clamp(-87.3, 88.7);
-    let shifted = inside * std::f32::consts::LOG2_E + ROUND;
+    let shifted = multiply_add(inside, std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
-    let r = inside - n * LN_2_HIGH - n * LN_2_LOW;
-    let p = 1.987_569_1e-4;
-    let p = p * r + 1.398_199_9e-3;
-    let p = p * r + 8.333_452e-3;
-    let p = p * r + 4.166_58e-2;
-    let p = p * r + 1.666_666_5e-1;
-    let p = p * r + 0.5;
-    let e_r = p * r * r + r + 1.0;
+    let r = multiply_add(-n, LN_2_LOW, multiply_add(-n, LN_2_HIGH, inside));
+    let p = polynomial(
+        r,
+        [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_58e-2, 1.666_666_5e-1, 0.5, 1.0, 1.0],
+    );
     // n = 128 does not fit the exponent, so the power is applied in two halves.
     let half = |bits: u32| f32::from_bits(bits.wrapping_add(127) << 23);
     let whole = shifted.to_bits().wrapping_sub(ROUND.to_bits()) as i32;
     let low = whole >> 1;
-    let y = e_r * half(low as u32) * half((whole - low) as u32);
+    let y = p * half(low as u32) * half((whole - low) as u32);
     if x < -87.3 { 0.0 } else { y }
 }
 
@@ -129,18 +151,20 @@ pub fn tanh(x: f32) -> f32 {
 pub fn erf(x: f32) -> f32 {
     let x = x.clamp(-4.0, 4.0);
     let s = x * x;
-    let p = -2.726_142_3e-10;
-    let p = p * s + 2.770_681_5e-8;
-    let p = p * s - 2.101_024e-6;
-    let p = p * s - 5.692_506_5e-5;
-    let p = p * s - 7.349_906_4e-4;
-    let p = p * s - 2.954_6e-3;
-    let p = p * s - 1.609_603_3e-2;
-    let q = -1.456_607_2e-5;
-    let q = q * s - 2.133_740_6e-4;
-    let q = q * s - 1.682_827e-3;
-    let q = q * s - 7.373_329_3e-3;
-    let q = q * s - 1.426_473_9e-2;
+    let p = polynomial(
+        s,
+        [
+            -2.726_142_3e-10,
+            2.770_681_5e-8,
+            -2.101_024e-6,
+            -5.692_506_5e-5,
+            -7.349_906_4e-4,
+            -2.954_6e-3,
+            -1.609_603_3e-2,
+        ],
+    );
+    let q =
+        polynomial(s, [-1.456_607_2e-5, -2.133_740_6e-4, -1.682_827e-3, -7.373_329_3e-3, -1.426_473_9e-2]);
     x * p / q
 }
 

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 /// Inputs of an operation, each with its gradient.
-type Gradients = Vec<(Tensor, Tensor)>;
+type Gradients = Vec<(Input, Tensor)>;
 
 /// Computes the gradients of an operation's inputs from that of its output.
 type Backward = Box<dyn FnOnce(&Tensor) -> Result<Gradients>>;
@@ -21,6 +21,19 @@ struct Recorded {
     name: &'static str,
     output: TensorId,
     backward: Backward,
+}
+
+/// An input of an operation, without its elements: a tensor that no backward pass asks for is not kept in memory.
+#[derive(Clone, Copy)]
+struct Input {
+    id: TensorId,
+    is_variable: bool,
+}
+
+impl From<&Tensor> for Input {
+    fn from(x: &Tensor) -> Self {
+        Self { id: x.id(), is_variable: x.is_variable() }
+    }
 }
 
 /// A recorded pass: its operations, in their order.
@@ -51,7 +64,7 @@ pub fn constant(x: &Tensor) -> Tensor {
     x
 }
 
-fn is_recording() -> bool {
+pub(super) fn is_recording() -> bool {
     RECORDING.with_borrow(Option::is_some)
 }
 
@@ -71,14 +84,14 @@ impl Tape {
         if !outputs.contains(&scalar.id()) {
             candle_core::bail!("the scalar of a recorded pass was made by an operation that is not recorded");
         }
-        let ends_at = |x: &Tensor| x.is_variable() || self.constants.contains(&x.id());
+        let ends_at = |x: &Input| x.is_variable || self.constants.contains(&x.id);
         let mut gradients: HashMap<TensorId, Tensor> = HashMap::new();
         gradients.insert(scalar.id(), scalar.ones_like()?);
         let (done, mut collected) = gradient_buffers::collect(|| -> Result<_> {
             for Recorded { name, output, backward } in self.operations.into_iter().rev() {
                 let Some(dy) = gradients.remove(&output) else { continue };
                 for (x, dx) in backward(&dy)? {
-                    if !outputs.contains(&x.id()) && !ends_at(&x) {
+                    if !outputs.contains(&x.id) && !ends_at(&x) {
                         candle_core::bail!(
                             "a gradient of shape {:?} reached a tensor that no recorded operation made: an input of \
                              `{name}`. Make it with an operation of this crate, or pass it as a `constant` if it needs \
@@ -86,11 +99,11 @@ impl Tape {
                             dx.dims()
                         );
                     }
-                    let sum = match gradients.remove(&x.id()) {
+                    let sum = match gradients.remove(&x.id) {
                         Some(before) => sum(&before, &dx)?,
                         None => dx,
                     };
-                    gradients.insert(x.id(), sum);
+                    gradients.insert(x.id, sum);
                 }
             }
             Ok(gradients)
@@ -104,14 +117,29 @@ impl Tape {
     }
 }
 
+/// Records an operation by what computes the gradients of its inputs from that of its output; `None` for an input whose
+/// gradient goes elsewhere. What `backward` holds is all that is kept of the forward pass.
+pub(super) fn push_backward<const N: usize>(
+    name: &'static str,
+    inputs: [&Tensor; N],
+    output: &Tensor,
+    backward: impl FnOnce(&Tensor) -> Result<[Option<Tensor>; N]> + 'static,
+) {
+    let inputs = inputs.map(Input::from);
+    push(name, output, move |dy| {
+        let gradients = inputs.into_iter().zip(backward(dy)?);
+        Ok(gradients.filter_map(|(x, dx)| Some((x, dx?))).collect())
+    });
+}
+
 /// Applies an operation with one input.
 pub(super) fn apply1(x: &Tensor, op: impl CustomOp1 + Send + Sync + 'static) -> Result<Tensor> {
     if !is_recording() {
         return x.apply_op1(op);
     }
     let y = x.apply_op1_no_bwd(&op)?;
-    let (x, out) = (x.clone(), y.clone());
-    push(op.name(), &y, move |dy| Ok(op.bwd(&x, &out, dy)?.map(|dx| (x, dx)).into_iter().collect()));
+    let (x_kept, out) = (x.clone(), y.clone());
+    push_backward(op.name(), [x], &y, move |dy| Ok([op.bwd(&x_kept, &out, dy)?]));
     Ok(y)
 }
 
@@ -121,10 +149,10 @@ pub(super) fn apply2(x: &Tensor, w: &Tensor, op: impl CustomOp2 + Send + Sync + 
         return x.apply_op2(w, op);
     }
     let y = x.apply_op2_no_bwd(w, &op)?;
-    let (x, w, out) = (x.clone(), w.clone(), y.clone());
-    push(op.name(), &y, move |dy| {
-        let (dx, dw) = op.bwd(&x, &w, &out, dy)?;
-        Ok([dx.map(|dx| (x, dx)), dw.map(|dw| (w, dw))].into_iter().flatten().collect())
+    let (x_kept, w_kept, out) = (x.clone(), w.clone(), y.clone());
+    push_backward(op.name(), [x, w], &y, move |dy| {
+        let (dx, dw) = op.bwd(&x_kept, &w_kept, &out, dy)?;
+        Ok([dx, dw])
     });
     Ok(y)
 }
@@ -140,10 +168,10 @@ pub(super) fn apply3(
         return x.apply_op3(w, b, op);
     }
     let y = x.apply_op3_no_bwd(w, b, &op)?;
-    let (x, w, b, out) = (x.clone(), w.clone(), b.clone(), y.clone());
-    push(op.name(), &y, move |dy| {
-        let (dx, dw, db) = op.bwd(&x, &w, &b, &out, dy)?;
-        Ok([dx.map(|dx| (x, dx)), dw.map(|dw| (w, dw)), db.map(|db| (b, db))].into_iter().flatten().collect())
+    let (x_kept, w_kept, b_kept, out) = (x.clone(), w.clone(), b.clone(), y.clone());
+    push_backward(op.name(), [x, w, b], &y, move |dy| {
+        let (dx, dw, db) = op.bwd(&x_kept, &w_kept, &b_kept, &out, dy)?;
+        Ok([dx, dw, db])
     });
     Ok(y)
 }
@@ -152,8 +180,8 @@ pub(super) fn apply3(
 pub fn reshape(x: &Tensor, shape: impl Into<Shape>) -> Result<Tensor> {
     let y = x.reshape(shape.into())?;
     if is_recording() {
-        let x = x.clone();
-        push("reshape", &y, move |dy| Ok(vec![(x.clone(), dy.reshape(x.shape())?)]));
+        let shape = x.shape().clone();
+        push_backward("reshape", [x], &y, move |dy| Ok([Some(dy.reshape(shape)?)]));
     }
     Ok(y)
 }
@@ -162,8 +190,7 @@ pub fn reshape(x: &Tensor, shape: impl Into<Shape>) -> Result<Tensor> {
 pub(super) fn contiguous(x: &Tensor) -> Result<Tensor> {
     let y = x.contiguous()?;
     if is_recording() && y.id() != x.id() {
-        let x = x.clone();
-        push("contiguous", &y, move |dy| Ok(vec![(x, dy.clone())]));
+        push_backward("contiguous", [x], &y, |dy| Ok([Some(dy.clone())]));
     }
     Ok(y)
 }
@@ -174,19 +201,18 @@ pub fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         return a + b;
     }
     let y = sum(a, b)?;
-    let (a, b) = (a.clone(), b.clone());
-    push("add", &y, move |dy| Ok(vec![(a, dy.clone()), (b, dy.clone())]));
+    push_backward("add", [a, b], &y, |dy| Ok([Some(dy.clone()), Some(dy.clone())]));
     Ok(y)
 }
 
 /// All elements times one factor.
 pub fn scale(x: &Tensor, factor: f64) -> Result<Tensor> {
     let y = (x * factor)?;
-    if is_recording() {
-        let (x, y) = (x.clone(), y.detach());
-        push("scale", &y, move |dy| Ok(vec![(x, (dy * factor)?)]));
+    if !is_recording() {
         return Ok(y);
     }
+    let y = y.detach();
+    push_backward("scale", [x], &y, move |dy| Ok([Some((dy * factor)?)]));
     Ok(y)
 }
 

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::gpt::Gpt;
 use crate::parameters::{ParameterRole, specs};
 use crate::weights::{ModelView, Tensors, Weight, Weights};
-use candle_core::Tensor;
+use candle_core::{DType, Tensor};
 use minigpt_kernels::{ElementType, QuantizedProduct};
 use std::collections::HashMap;
 
@@ -36,15 +36,32 @@ impl Gpt {
 
     /// The same model with its matrices in fewer bits, to run it.
     pub fn quantized(self, element_type: ElementType) -> Result<Self> {
+        let cache_dtype = self.cache_dtype;
         let (config, weights) = self.into_weights();
         let weights = weights.quantized(&specs(&config), element_type)?;
-        Self::from_weights(config, weights)
+        Self::remade(config, weights, cache_dtype)
+    }
+
+    /// The same model with the keys and values of its caches in another type: in f16 they take half the memory, and what is
+    /// computed with them is a little less exact.
+    pub fn with_cache_dtype(mut self, dtype: DType) -> Self {
+        self.cache_dtype = Some(dtype);
+        self
+    }
+
+    /// A model of such weights whose caches are what those of another were.
+    fn remade(config: Config, weights: Weights, cache_dtype: Option<DType>) -> Result<Self> {
+        let mut gpt = Self::from_weights(config, weights)?;
+        gpt.cache_dtype = cache_dtype;
+        Ok(gpt)
     }
 
     /// The same model with matrices of 2 to 6 bits multiplied in this way; those of a file are at first multiplied exactly.
     pub fn with_quantized_product(self, product: QuantizedProduct) -> Result<Self> {
+        let cache_dtype = self.cache_dtype;
         let (config, weights) = self.into_weights();
-        Self::from_weights(config, weights.with_quantized_product(product))
+        let weights = weights.with_quantized_product(product);
+        Self::remade(config, weights, cache_dtype)
     }
 
     /// What it is made of, and nothing else: whoever changes a tensor has the only one.
@@ -64,7 +81,7 @@ impl Gpt {
     pub fn with_dropout(self, like: &Config) -> Result<Self> {
         let Config { embd_pdrop, attn_pdrop, resid_pdrop, .. } = *like;
         let config = Config { embd_pdrop, attn_pdrop, resid_pdrop, ..self.config };
-        Self::from_weights(config, self.weights)
+        Self::remade(config, self.weights, self.cache_dtype)
     }
 
     /// The same model with a shorter context: of a table of learned positions only the first rows are kept.
@@ -80,7 +97,8 @@ impl Gpt {
             let table = table.narrow(0, 0, block_size)?.force_contiguous()?;
             self.weights.replace("wpe.weight", Weight::Plain(table));
         }
-        Self::from_weights(Config { block_size, ..self.config }, self.weights)
+        let config = Config { block_size, ..self.config };
+        Self::remade(config, self.weights, self.cache_dtype)
     }
 
     /// All parameters that are not quantised, in the order of the forward pass: every one, unless the model came from a

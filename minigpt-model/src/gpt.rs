@@ -25,6 +25,8 @@ pub struct Gpt {
     blocks: Vec<Block>,
     ln_f: Option<Norm>,
     head: Head,
+    /// What keys and values are kept in, if it is not the type of the activations.
+    pub(crate) cache_dtype: Option<DType>,
 }
 
 /// The output head: a product with the transposed token table, or with a matrix of its own.
@@ -91,6 +93,19 @@ impl Head {
     pub fn forward(&self, hidden: &Tensor, pass: &Pass) -> candle_core::Result<Tensor> {
         pass.at(Site::Logits, self.weight.linear(hidden, WeightLayout::OutIn, self.bias.as_ref())?)
     }
+
+    /// The sum of −log p(target). Where nobody looks at the logits, they never stand in memory whole.
+    ///
+    /// # Shapes
+    /// - `hidden`: (N, C); `targets`: (N), u32
+    pub fn loss(&self, hidden: &Tensor, targets: &Tensor, pass: &Pass) -> candle_core::Result<Tensor> {
+        match &self.weight {
+            Weight::Plain(weight) if !pass.wants(Site::Logits) => {
+                ops::linear_cross_entropy(hidden, weight, WeightLayout::OutIn, self.bias.as_ref(), targets)
+            }
+            _ => ops::cross_entropy(&self.forward(hidden, pass)?, targets),
+        }
+    }
 }
 
 impl Layers for Gpt {
@@ -138,7 +153,7 @@ impl Gpt {
         let blocks = blocks.collect::<candle_core::Result<_>>()?;
         let ln_f = load_ln_f(&weights, &config)?;
         let head = Head::load(&weights, config.tie_word_embeddings.then(|| embedding.table().clone()))?;
-        Ok(Self { config, weights, embedding, blocks, ln_f, head })
+        Ok(Self { config, weights, embedding, blocks, ln_f, head, cache_dtype: None })
     }
 
     /// Its configuration.
@@ -156,6 +171,11 @@ impl Gpt {
         self.head.weight.dtype()
     }
 
+    /// The type that a cache keeps keys and values in.
+    pub fn cache_dtype(&self) -> DType {
+        self.cache_dtype.unwrap_or(self.dtype())
+    }
+
     /// Copies what would otherwise be read from its files in the first passes. A model that waits for work does this, so
     /// that nobody can change or cut it meanwhile.
     pub fn read_into_memory(&self) {
@@ -164,7 +184,7 @@ impl Gpt {
 
     /// An empty cache for `batch` rows of the whole context.
     pub fn cache(&self, batch: usize) -> Result<Cache> {
-        Cache::new(&self.config, batch, self.config.block_size, self.dtype(), self.device())
+        Cache::new(&self.config, batch, self.config.block_size, self.cache_dtype(), self.device())
     }
 
     /// Rows of ids, all of one length, as a tensor (B, T) for this model.
@@ -224,8 +244,7 @@ impl Gpt {
             hidden = ops::embedding(&hidden, &counted)?;
             targets = targets.index_select(&counted, 0)?;
         }
-        let logits = self.head.forward(&hidden, pass)?; // (counted tokens, V)
-        Ok(Loss { sum: ops::cross_entropy(&logits, &targets)?, tokens })
+        Ok(Loss { sum: self.head.loss(&hidden, &targets, pass)?, tokens })
     }
 
     /// Runs tokens of several rows behind those in a cache, all in one pass: the weights are read once. Returns the logits

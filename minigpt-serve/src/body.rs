@@ -106,6 +106,19 @@ async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
     Ok(bytes)
 }
 
+/// What is wrong with a value, without Rust's names of types.
+fn in_words(wrong: &str) -> String {
+    const TYPES: [(&str, &str); 6] = [
+        ("expected f64", "expected a number"),
+        ("expected u64", "expected a whole number, 0 or more"),
+        ("expected u32", "expected a whole number, 0 or more"),
+        ("expected usize", "expected a whole number, 0 or more"),
+        ("expected i64", "expected a whole number"),
+        ("expected struct ", "expected an object, "),
+    ];
+    TYPES.iter().fold(wrong.to_owned(), |text, (rust, words)| text.replace(rust, words))
+}
+
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if let Err(error) = std::str::from_utf8(bytes) {
         return Err(Problem::bad(format!(
@@ -113,10 +126,14 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
             error.valid_up_to()
         )));
     }
+    if bytes.trim_ascii_start().first().is_some_and(|&byte| byte != b'{') {
+        return Err(Problem::bad("the body must be a JSON object: {\"name\": value, …}"));
+    }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value: T = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let (path, inner) = (error.path().to_string(), error.inner());
-        match inner.is_data() && path != "." && path != "?" {
+        let (path, is_data) = (error.path().to_string(), error.inner().is_data());
+        let inner = in_words(&error.inner().to_string());
+        match is_data && path != "." && path != "?" {
             true => Problem::field(&path, format!("{path}: {inner}")),
             false => Problem::bad(format!("the body can't be understood: {inner}")),
         }

@@ -24,7 +24,9 @@ pub enum Error {
     #[error("{0} is no origin: write scheme://host[:port], or * for any")]
     Origin(String),
     /// A name that can't stand in a header.
-    #[error("the key has characters that no header can carry: use letters, digits and punctuation of ASCII")]
+    #[error(
+        "the key is empty, or has characters that no header can carry: use letters, digits and punctuation of ASCII"
+    )]
     Key,
     /// Two models of one name.
     #[error("two models are named {0}: give one of them another name")]

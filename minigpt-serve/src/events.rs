@@ -10,12 +10,19 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use utoipa::ToSchema;
 
 /// Events that wait for a slow reader here; behind them the engine's own wait, as many as a text has tokens.
 const WAITING: usize = 16;
 
 /// Where a writer puts its events.
 pub(crate) struct Events(Sender<Option<Bytes>>);
+
+/// An event of a stream, for the description of the routes: `data` is JSON, or `[DONE]` behind the last.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct StreamEvent {
+    data: String,
+}
 
 /// The client has gone.
 pub(crate) struct Gone;

@@ -11,6 +11,26 @@
 //!
 //! Another crate adds routes with [`Server::merge`] and [`Server::merge_public`]; its handlers get the [`App`], and with it the
 //! models.
+//!
+//! ```
+//! use minigpt_serve::{ServeConfig, ServedModel, Server};
+//!
+//! # fn open() -> ServedModel {
+//! #     let tokenizer = minigpt_tokenizer::CharTokenizer::from_text(&[], "ab".chars()).unwrap();
+//! #     let shape = minigpt_model::Config { n_layer: 1, n_head: 1, n_embd: 8, block_size: 8, vocab_size: 2, ..Default::default() };
+//! #     let parts = minigpt_serve::ModelParts {
+//! #         name: "small".into(), aliases: vec![], path: "nowhere".into(), stop_ids: vec![], dtype: "f32".into(), bytes: 0,
+//! #         gpt: minigpt_model::Gpt::new(shape, 1, &minigpt_model::Device::Cpu).unwrap(),
+//! #         tokenizer: Some(minigpt_tokenizer::Tokenizer::Char(tokenizer)), format: minigpt_chat::Format::Plain,
+//! #     };
+//! #     ServedModel::start(parts, &minigpt_generate::EngineConfig { slots: 1, ..Default::default() }).unwrap()
+//! # }
+//! let running = Server::bind(ServeConfig { port: 0, ..ServeConfig::default() })?.start()?;
+//! println!("http://{} says that its models are being loaded", running.address());
+//! running.serve(vec![open()])?; // `ServedModel::start` makes one of its parts
+//! running.stop();
+//! # Ok::<(), minigpt_serve::Error>(())
+//! ```
 
 mod access;
 mod app;

@@ -3,7 +3,7 @@
 use crate::app::App;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
@@ -126,6 +126,7 @@ pub(crate) async fn keep(State(app): State<Arc<App>>, mut request: Request, next
         path: request.uri().path().to_owned(),
         ..RequestRecord::default()
     };
+    let is_head = request.method() == Method::HEAD;
     app.counters.requests.fetch_add(1, Ordering::Relaxed);
     app.counters.active.fetch_add(1, Ordering::Relaxed);
     let account = Account { app, begun: Instant::now(), first: Mutex::default(), record: Mutex::new(record) };
@@ -135,7 +136,8 @@ pub(crate) async fn keep(State(app): State<Arc<App>>, mut request: Request, next
     let mut closing = Closing { account: Arc::clone(&account), done: false };
     let response = next.run(request).await;
     account.note(|record| record.status = response.status().as_u16());
-    closing.done = response.body().is_end_stream();
+    // The body of an answer to HEAD is never asked for.
+    closing.done = is_head || response.body().is_end_stream();
     response.map(|body| Body::new(Counted { body, closing }))
 }
 

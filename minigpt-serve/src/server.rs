@@ -8,6 +8,7 @@ use crate::served_model::ServedModel;
 use crate::{connections, openapi, record, routes};
 use axum::Router;
 use axum::middleware::{from_fn_with_state, map_response};
+use minigpt_generate::EngineThread;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -150,14 +151,24 @@ impl Running {
         let Self { app, runtime, stop, serving, .. } = self;
         app.stop();
         let _ = stop.send(true);
+        let engines: Vec<_> = app.loaded().iter().map(|model| model.engine.clone()).collect();
+        // Not sooner: a request may have more texts than slots, and its next one is nothing new.
         let grace = app.config.shutdown_timeout;
-        for model in app.loaded() {
-            let engine = model.engine.clone();
-            runtime.spawn_blocking(move || engine.stop(grace));
-        }
+        runtime.spawn(async move {
+            tokio::time::sleep(grace).await;
+            engines.into_iter().for_each(end);
+        });
         let _ = runtime.block_on(serving);
+        let inside = runtime.enter();
+        app.loaded().iter().for_each(|model| end(model.engine.clone()));
+        drop(inside);
         runtime.shutdown_timeout(Duration::from_secs(1));
     }
+}
+
+/// Ends an engine where it keeps nobody waiting; what it still writes fails.
+fn end(engine: EngineThread) {
+    tokio::task::spawn_blocking(move || engine.stop(Duration::ZERO));
 }
 
 /// Requests to stop that have reached the process since it began to watch for them.

@@ -210,7 +210,7 @@ fn count(field: &str, value: u64) -> Result<usize, Problem> {
         .map_err(|_| Problem::field(field, format!("{field} is {value}, which is too much")))
 }
 
-/// A seed that nobody chose.
+/// A seed that nobody chose, of 32 bits: it is told, and numbers in JavaScript have no 64.
 fn random() -> u64 {
-    RandomState::new().hash_one(std::time::SystemTime::now())
+    RandomState::new().hash_one(std::time::SystemTime::now()) >> 32
 }

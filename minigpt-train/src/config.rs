@@ -37,6 +37,8 @@ pub struct TrainConfig {
     pub optimizer: OptimizerKind,
     /// Muon's learning rate over `learning_rate`.
     pub muon_ratio: f64,
+    /// How much of Muon's momentum stays each step.
+    pub muon_momentum: f64,
     /// The share of a matrix that decays each step, times the learning rate.
     pub weight_decay: f64,
     /// How much of a gradient's smoothed mean stays each step.
@@ -88,6 +90,7 @@ impl Default for TrainConfig {
             lr_decay: Decay::Cosine,
             optimizer: OptimizerKind::AdamW,
             muon_ratio: 20.0,
+            muon_momentum: 0.95,
             weight_decay: 0.1,
             beta1: 0.9,
             beta2: 0.99,
@@ -147,7 +150,8 @@ impl TrainConfig {
                 return Err(Error::Config(format!("{name} is {value}; it must not be negative")));
             }
         }
-        for (name, value) in [("beta1", self.beta1), ("beta2", self.beta2)] {
+        let shares = [("beta1", self.beta1), ("beta2", self.beta2), ("muon_momentum", self.muon_momentum)];
+        for (name, value) in shares {
             if !(0.0..1.0).contains(&value) {
                 return Err(Error::Config(format!(
                     "{name} is {value}; it must be at least 0 and less than 1"
@@ -177,6 +181,7 @@ impl TrainConfig {
             eps: self.eps,
             weight_decay: self.weight_decay,
             muon_ratio: self.muon_ratio,
+            muon_momentum: self.muon_momentum,
         }
     }
 }
@@ -194,5 +199,6 @@ mod tests {
         assert!(refused(TrainConfig { learning_rate: -1.0, ..base() }).starts_with("learning_rate is -1"));
         assert!(refused(TrainConfig { grad_clip: f64::NAN, ..base() }).starts_with("grad_clip is NaN"));
         assert!(refused(TrainConfig { beta2: 1.0, ..base() }).starts_with("beta2 is 1"));
+        assert!(refused(TrainConfig { muon_momentum: -0.1, ..base() }).starts_with("muon_momentum is -0.1"));
     }
 }

@@ -35,6 +35,8 @@ pub struct OptimizerConfig {
     pub weight_decay: f64,
     /// Muon's learning rate over AdamW's.
     pub muon_ratio: f64,
+    /// How much of Muon's momentum stays each step.
+    pub muon_momentum: f64,
 }
 
 impl Default for OptimizerConfig {
@@ -46,6 +48,7 @@ impl Default for OptimizerConfig {
             eps: 1e-8,
             weight_decay: 0.1,
             muon_ratio: 20.0,
+            muon_momentum: 0.95,
         }
     }
 }
@@ -98,7 +101,7 @@ impl Optimizer {
     /// One step along gradients multiplied with `scale`, at a learning rate.
     pub fn step(&mut self, gradients: &Gradients, scale: f64, learning_rate: f64) -> Result<()> {
         self.step += 1;
-        let OptimizerConfig { beta1, beta2, eps, muon_ratio, .. } = self.config;
+        let OptimizerConfig { beta1, beta2, eps, muon_ratio, muon_momentum, .. } = self.config;
         // Young moments are too small; this is how much.
         let correction1 = 1.0 - beta1.powf(self.step as f64);
         let correction2 = 1.0 - beta2.powf(self.step as f64);
@@ -119,11 +122,9 @@ impl Optimizer {
         }
         // The matrices are many and small: a thread each, and none is split.
         inside.into_par_iter().try_for_each(|(parameter, decay, momentum, matrices, gradient)| {
-            let (step, new) = muon::update(&(gradient * scale)?, momentum, matrices)?;
-            let kept = (parameter.as_detached_tensor() * (1.0 - learning_rate * decay))?;
-            parameter.set(&(kept - (step * (learning_rate * muon_ratio))?)?)?;
-            *momentum = new;
-            Ok::<_, Error>(())
+            let (keep, rate) = (1.0 - learning_rate * decay, learning_rate * muon_ratio);
+            let update = muon::Update { scale, keep, rate, momentum: muon_momentum };
+            Ok::<_, Error>(update.apply(parameter, momentum, gradient, matrices)?)
         })?;
         Ok(())
     }

@@ -57,6 +57,13 @@ impl ChatSettings {
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let mut new = self.clone();
         let generation = &mut new.generation;
+        // As options write them, and llama.cpp and Ollama.
+        let name = match &*name.replace('-', "_") {
+            "temp" => "temperature",
+            "repeat_penalty" => "repetition_penalty",
+            "num_predict" | "n_predict" => "max_new_tokens",
+            dashed => Self::NAMES.into_iter().find(|known| *known == dashed).unwrap_or(name),
+        };
         match name {
             "temperature" => {
                 generation.temperature = number(name, value)?;
@@ -132,6 +139,21 @@ mod tests {
         assert!(settings.generation.do_sample && settings.generation.temperature == 0.7);
         settings.set("temperature", "0").unwrap();
         assert!(settings.generation.is_greedy());
+    }
+
+    #[test]
+    fn names_of_options_and_of_other_programs_mean_ours() {
+        for (theirs, ours) in [
+            ("top-k", "top_k"),
+            ("temp", "temperature"),
+            ("repeat_penalty", "repetition_penalty"),
+            ("num_predict", "max_new_tokens"),
+        ] {
+            let [mut one, mut other] = [settings(), settings()];
+            one.set(theirs, "3").unwrap();
+            other.set(ours, "3").unwrap();
+            assert_eq!(one, other, "{theirs}");
+        }
     }
 
     #[test]

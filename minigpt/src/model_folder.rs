@@ -63,8 +63,11 @@ impl ModelFolder {
         let ModelPlace { path, .. } = ModelPlace::find(path)?;
         let files = OnDisk::open(&path)?;
         let model = files.model()?;
-        let tokenizer = files.tokenizer(None, model.config())?.map(|(tokenizer, _)| tokenizer.leaving_out());
-        let Loaded { gpt, extra } = model.load_as(device, element_type)?;
+        let config = model.config().clone();
+        let (tokenizer, loaded) =
+            rayon::join(|| files.tokenizer(None, &config), || model.load_as(device, element_type));
+        let tokenizer = tokenizer?.map(|(tokenizer, _)| tokenizer.leaving_out());
+        let Loaded { gpt, extra } = loaded?;
         Ok(Self::new(path, gpt, extra, tokenizer))
     }
 

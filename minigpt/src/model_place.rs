@@ -10,6 +10,10 @@ use std::path::{Path, PathBuf};
 
 /// What the name of a model on the hub begins with.
 const HUB: &str = "hf:";
+/// What people call the models of GPT-2, whose owner they don't know.
+const GPT2: [&str; 4] = ["gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"];
+/// Where runs are kept.
+const RUNS: &str = "runs";
 /// Entries of a folder that are looked at to say what it is.
 const LOOKED_AT: usize = 1000;
 /// Names that a message lists.
@@ -79,12 +83,18 @@ fn names(folder: &Path) -> Vec<String> {
 /// What to say of a name that nothing has.
 fn missing(name: &Path) -> String {
     let nothing = "there is no such file or folder";
+    let shown = name.display().to_string();
+    if let Some(run) = Some(Path::new(RUNS).join(name)).filter(|run| is_run(run)) {
+        return format!("{nothing}; did you mean {}?", run.display());
+    }
+    if GPT2.contains(&shown.as_str()) {
+        return format!("{nothing}; a model of the hub is named {HUB}openai-community/{shown}");
+    }
     let parent = name.parent().filter(|parent| !parent.as_os_str().is_empty());
     let beside = models_in(parent.unwrap_or(Path::new(".")));
     if !beside.is_empty() {
         return format!("{nothing}; beside it are {}", list(&beside));
     }
-    let shown = name.display().to_string();
     match shown.split('/').collect::<Vec<_>>()[..] {
         [owner, model] if !owner.is_empty() && !owner.starts_with('.') && !model.is_empty() => {
             format!("{nothing}; a model of the hub is named {HUB}{shown}")
@@ -95,11 +105,14 @@ fn missing(name: &Path) -> String {
 
 /// The models and runs in a folder, by name.
 fn models_in(folder: &Path) -> Vec<String> {
-    let is_model = |name: &String| {
-        let inside = |file: &str| folder.join(name).join(file).exists();
-        ["config.json", "best/config.json", "last/config.json"].iter().any(|file| inside(file))
-    };
+    let is_model =
+        |name: &String| folder.join(name).join("config.json").exists() || is_run(&folder.join(name));
     names(folder).into_iter().filter(is_model).collect()
+}
+
+/// Whether a run with a model is here.
+fn is_run(folder: &Path) -> bool {
+    ["best/config.json", "last/config.json"].iter().any(|file| folder.join(file).exists())
 }
 
 fn list(names: &[impl AsRef<str>]) -> String {
@@ -207,6 +220,7 @@ mod tests {
         let folder = folder(&["runs/novel/last/config.json"]);
         let error = |name: &Path| ModelPlace::find(name).unwrap_err().to_string();
         assert!(error(&folder.path().join("runs/nobel")).ends_with("beside it are novel"));
+        assert!(error(Path::new("gpt2-xl")).ends_with("is named hf:openai-community/gpt2-xl"));
         let owner = error(Path::new("no-such-owner/model"));
         assert!(owner.ends_with("a model of the hub is named hf:no-such-owner/model"), "{owner}");
         assert!(error(&folder.path().join("x/y/z")).ends_with("there is no such file or folder"));

@@ -9,9 +9,14 @@ use minigpt_model::plan::Plan;
 use toml::{Table, Value};
 
 /// Tokens that each parameter should see at least.
-const SEEN_A_PARAMETER: f64 = 6.0;
+const SEEN_A_PARAMETER: f64 = 5.3;
 /// Tokens of the data that there should be for each parameter.
-const TOKENS_A_PARAMETER: f64 = 0.1;
+const TOKENS_A_PARAMETER: f64 = 0.06;
+/// Passes over the data after which a run ends, however much time is left: of 100 over 50 KB, the best model came after
+/// 51, and the rest learned by heart.
+pub(crate) const MOST_EPOCHS: u64 = 100;
+/// Characters of a text that is small: characters are its tokens, and its contexts stay short.
+const SMALL_TEXT: u64 = 200_000;
 
 /// From small to large.
 const SIZES: [Size; 8] = [
@@ -71,10 +76,12 @@ impl Recipe {
         let epochs = seen(size) / tokens.count.max(1) as f64;
         let dropout = if epochs < 4.0 {
             0.0
-        } else if epochs < 12.0 {
+        } else if epochs < 32.0 {
             0.1
-        } else {
+        } else if epochs < 80.0 {
             0.2
+        } else {
+            0.3
         };
         let rows = if glance.kind == CorpusKind::Qa { 32 } else { (1536 / block_size).max(4) };
         let rows = rows.min(most_rows(glance, tokenizer, block_size));
@@ -92,6 +99,7 @@ impl Recipe {
             [train]
             optimizer = "muon"
             muon_ratio = 8.0
+            muon_momentum = 0.9
             min_lr = 0.0
             lr_decay = "linear"
             beta2 = 0.99
@@ -133,7 +141,7 @@ impl Recipe {
 fn tokenizer(glance: &Glance) -> Option<&'static str> {
     match (glance.tokens, glance.characters, glance.unspaced) {
         (Some(_), ..) => None,
-        (None, ..200_000, _) => Some("char"),
+        (None, ..SMALL_TEXT, _) => Some("char"),
         (None, ..2_000_000, false) => Some("bpe:1000"),
         (None, ..) => Some("bpe:4000"),
     }
@@ -146,9 +154,11 @@ fn block_size(glance: &Glance, tokens: &TokenCount, flops: f64) -> usize {
         let long = (glance.long as f64 / letters) as usize + 2;
         return long.next_multiple_of(16).clamp(32, 256);
     }
-    if flops < 1e13 {
+    // A batch has as many tokens whatever the context, so a short one has more rows; measured for five minutes of two cores,
+    // it is ahead by 1.5 % on Shakespeare and by 5 % on 50 KB.
+    if flops < 6e13 || (glance.tokens.is_none() && glance.characters < SMALL_TEXT) {
         64
-    } else if flops < 6e13 {
+    } else if flops < 6e14 {
         128
     } else {
         256
@@ -195,15 +205,25 @@ mod tests {
         let shakespeare = text(1_115_394, 65);
         let widths =
             [1.0, 5.0, 20.0].map(|minutes| Recipe::choose(&shakespeare, minutes * MINUTE).size.n_embd);
-        assert_eq!(widths, [96, 128, 128]);
+        assert_eq!(widths, [96, 128, 192]);
     }
 
     #[test]
     fn little_text_is_for_a_small_model_with_dropout() {
         let recipe = Recipe::choose(&text(50_000, 60), 20.0 * MINUTE);
-        assert!(recipe.size.parameters() < 1e6 && recipe.dropout >= 0.2, "{recipe:?}");
+        assert!(recipe.size.parameters() < 1e6 && recipe.dropout >= 0.3, "{recipe:?}");
         let tiny = Recipe::choose(&text(10, 5), MINUTE);
         assert_eq!((tiny.batch_size, tiny.size), (1, SIZES[0]));
+    }
+
+    #[test]
+    fn more_time_is_for_a_longer_context_unless_the_text_is_small() {
+        let contexts =
+            |text: &Glance| [1.0, 5.0, 20.0].map(|minutes| Recipe::choose(text, minutes * MINUTE).block_size);
+        assert_eq!(contexts(&text(1_115_394, 65)), [64, 64, 128]);
+        assert_eq!(contexts(&text(50_000, 60)), [64, 64, 64]);
+        let prepared = Glance { tokens: Some(10_000_000), ..text(0, 4000) };
+        assert_eq!(contexts(&prepared), [64, 64, 128]);
     }
 
     #[test]

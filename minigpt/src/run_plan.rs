@@ -90,6 +90,14 @@ impl RunPlan {
         })
     }
 
+    /// Steps in so many passes over the data; as many as you like where there is no end to it.
+    pub(crate) fn steps(config: &RunConfig, source: &Source, epochs: u64) -> Result<u64> {
+        let (train, rows) = (&config.train, Shape::of(config, Some(source))?.rows);
+        let a_step = (train.batch_size * train.gradient_accumulation_steps).max(1) as u64;
+        let learned = |rows| ((rows as f64 * (1.0 - config.data.val_fraction)) as u64).max(1);
+        Ok(rows.map_or(u64::MAX, |rows| (epochs * learned(rows)).div_ceil(a_step)))
+    }
+
     /// How long a step of a configuration takes here. A model that is there already keeps its vocabulary.
     pub(crate) fn step_seconds(
         config: &RunConfig,

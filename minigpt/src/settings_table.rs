@@ -112,6 +112,7 @@ pub const SETTINGS: &[SettingInfo] = &[
     train("lr_decay", Word(&["cosine", "linear", "constant"]), "How the rate falls.", "学习率的下降方式。"),
     train("optimizer", Word(&["adamw", "muon"]), "Which rule moves the matrices inside the blocks; `muon` leaves the rest to AdamW.", "层内矩阵的优化器；选 `muon` 时其余参数仍用 AdamW。"),
     train("muon_ratio", POSITIVE, "Muon's learning rate over `learning_rate`.", "Muon 的学习率与 `learning_rate` 之比。"),
+    train("muon_momentum", PART, "How much of Muon's momentum stays each step; less suits a short run.", "Muon 的动量系数；训练步数少时宜小一些。"),
     train("weight_decay", POSITIVE, "The share of a matrix that decays each step, times the learning rate.", "权重衰减系数（再乘以学习率）。"),
     train("beta1", PART, "How much of a gradient's smoothed mean stays each step.", "梯度一阶矩的平滑系数。"),
     train("beta2", PART, "How much of its smoothed square stays each step.", "梯度二阶矩的平滑系数。"),

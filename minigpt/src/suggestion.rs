@@ -5,7 +5,7 @@
 use crate::error::{Error, Result};
 use crate::limit::product_rate;
 use crate::model_place::ModelPlace;
-use crate::recipe::{Recipe, most_rows};
+use crate::recipe::{MOST_EPOCHS, Recipe, most_rows};
 use crate::run_config::RunConfig;
 use crate::run_plan::{self, MEASURING, RunPlan};
 use minigpt_data::{Glance, Source};
@@ -33,19 +33,21 @@ pub struct Suggestion {
     pub model: bool,
     /// How long the run will take, where that was planned.
     pub seconds: Option<f64>,
+    /// After how many passes over the data it stops before the time is up, if it does.
+    pub enough: Option<u64>,
 }
 
 impl Suggestion {
     /// Fills in what a configuration (the text of a file) and changes to it leave open: without a `[model]`, the model and
-    /// how to train it, or how to train a model further; and how many steps fit into so many minutes, unless somebody
-    /// says how many there are.
+    /// how to train it, or how to train a model further; and how many steps fit into so many minutes. Steps that a change
+    /// asks for are the most that there are.
     pub fn new(text: &str, changes: &[String], minutes: Option<f64>, from: Option<&Path>) -> Result<Self> {
         let config = RunConfig::parse(text, changes)?;
         let file: Table = text.parse().unwrap_or_default();
         let says = |key: &str| says(&file, changes, key);
         let open = !file.contains_key("model") && !says("model.preset");
         if !open && minutes.is_none() {
-            return Ok(Self { config, model: false, seconds: None });
+            return Ok(Self { config, model: false, seconds: None, enough: None });
         }
         let seconds = 60.0 * minutes.unwrap_or(MINUTES);
         if !(seconds > 0.0 && seconds.is_finite()) {
@@ -66,16 +68,27 @@ impl Suggestion {
         let mut config = RunConfig::parse(&to_text(&merged(suggested, file.clone()))?, changes)?;
         let model = open && base.is_none();
         if minutes.is_none() && (says("train.max_iters") || says("train.epochs")) {
-            return Ok(Self { config, model, seconds: None });
+            return Ok(Self { config, model, seconds: None, enough: None });
         }
         let measured = RunConfig { model: base.unwrap_or(config.model.clone()), ..config.clone() };
         // No more than a fiftieth of the time.
         let span = MEASURING.min(Duration::from_secs_f64((seconds / 50.0).min(60.0)));
         let step = RunPlan::step_seconds(&measured, Some(&source), from.is_some(), span)?;
         let steps = (STEPS * seconds / step).max(1.0).round() as u64;
-        config.train = schedule(&config.train, steps, says);
+        // Steps or passes that somebody asks for beside the minutes are the most; those of a file give way to the minutes.
+        let asked = |key: &str| self::says(&Table::new(), changes, key);
+        let (most, enough) = match config.train.epochs {
+            _ if asked("train.max_iters") => (config.train.max_iters, None),
+            Some(epochs) if asked("train.epochs") => (RunPlan::steps(&config, &source, epochs)?, None),
+            // More would be learned by heart. What somebody trains further knows more than this data.
+            _ if model => (RunPlan::steps(&config, &source, MOST_EPOCHS)?, Some(MOST_EPOCHS)),
+            _ => (u64::MAX, None),
+        };
+        config.train = schedule(&config.train, steps.min(most), says);
         config.train.validate()?;
-        Ok(Self { config, model, seconds: Some(seconds) })
+        let enough = enough.filter(|_| most < steps);
+        let seconds = seconds * (most as f64 / steps as f64).min(1.0);
+        Ok(Self { config, model, seconds: Some(seconds), enough })
     }
 }
 

@@ -8,8 +8,10 @@ const INPUTS: &[(&str, &[&str])] = &[
     ("tokenizer encode", &["--text"]),
     ("tokenizer decode", &["--ids"]),
     ("eval", &["--model", "-m"]),
-    ("generate", &["--model", "-m"]),
+    // `--out_dir` is nanoGPT's.
+    ("generate", &["--model", "-m", "--out_dir"]),
     ("chat", &["--model", "-m"]),
+    ("run", &["--model", "-m"]),
     ("inspect", &["--model", "-m"]),
     ("export", &["--model", "-m"]),
 ];

@@ -44,6 +44,24 @@ const INSTEAD: &[(&str, &str)] = &[
         "convert",
         "`minigpt import FILE --out FOLDER` takes a model from another program, `minigpt export MODEL --to hf --out FOLDER` gives one to it",
     ),
+    ("server", "`minigpt serve MODEL` serves a model over HTTP"),
+    ("ui", "`minigpt serve --open` shows a page in the browser"),
+    ("web", "`minigpt serve --open` shows a page in the browser"),
+    ("infer", "`minigpt generate MODEL --prompt TEXT` lets a model write"),
+    ("inference", "`minigpt generate MODEL --prompt TEXT` lets a model write"),
+    ("predict", "`minigpt generate MODEL --prompt TEXT` lets a model write"),
+    ("ask", "`minigpt run MODEL QUESTION` has a model answer"),
+    ("resume", "`minigpt train --resume --out FOLDER` goes on with a run"),
+    ("benchmark", "`minigpt bench decode MODEL` measures how fast a model writes"),
+    ("version", "`minigpt help` shows what there is, --version which one it is"),
+    ("embed", "`minigpt inspect MODEL --prompt TEXT --walk --json` has every vector of a forward pass"),
+    ("embedding", "`minigpt inspect MODEL --prompt TEXT --walk --json` has every vector of a forward pass"),
+    ("演示", "`minigpt demo` trains a small model and talks with it"),
+    ("训练", "`minigpt train novel.txt` trains on a text of yours"),
+    ("聊天", "`minigpt chat MODEL` talks with a model"),
+    ("对话", "`minigpt chat MODEL` talks with a model"),
+    ("生成", "`minigpt generate MODEL --prompt TEXT` lets a model write"),
+    ("帮助", "`minigpt help` shows what there is, --version which one it is"),
     ("evaluate", "`minigpt eval MODEL --data FILE` measures how well a model predicts data"),
     ("perplexity", "`minigpt eval MODEL --data FILE` measures how well a model predicts data"),
 ];
@@ -66,7 +84,8 @@ mod tests {
             assert!(Cli::command().find_subcommand(name).is_none(), "{name} is a command of ours");
             for command in answer.split('`').skip(1).step_by(2) {
                 let words = command.split(' ').map(Into::into);
-                assert!(arguments::parse(words).is_ok(), "{command}");
+                let is_help = |error: &clap::Error| error.kind() == clap::error::ErrorKind::DisplayHelp;
+                assert!(arguments::parse(words).as_ref().err().is_none_or(is_help), "{command}");
             }
         }
     }

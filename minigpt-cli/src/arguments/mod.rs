@@ -1,8 +1,9 @@
-//! What was typed, as clap is to see it: numbers as people write them, older spellings of a command's input, and settings
-//! of a run as options of `train`. What clap knows itself always wins.
+//! What was typed, as clap is to see it: numbers as people write them, older spellings of a command's input, settings of a
+//! run as options of `train`, and what other programs have. What clap knows itself always wins.
 
 mod inputs;
 mod instead;
+mod llama;
 mod nanogpt;
 mod numbers;
 #[cfg(test)]
@@ -53,6 +54,8 @@ fn rewrite(command: &Command, typed: &[OsString]) -> clap::error::Result<Rewritt
         run: (path == "train").then(nanogpt::Habits::default),
         path,
         words: typed[..words].to_vec(),
+        values: Vec::new(),
+        named: Vec::new(),
         positions: Vec::new(),
         notes: Vec::new(),
     };
@@ -85,6 +88,10 @@ struct Rewriting<'a> {
     /// What `train` understands beside its own options.
     run: Option<nanogpt::Habits>,
     words: Vec<OsString>,
+    /// Where among the words those are that belong to no option.
+    values: Vec<usize>,
+    /// The command's input, named by an option.
+    named: Vec<OsString>,
     /// What is to stand behind all options.
     positions: Vec<OsString>,
     notes: Vec<String>,
@@ -95,33 +102,38 @@ impl Rewriting<'_> {
         if self.run.is_some() {
             nanogpt::refuse_script(word)?;
         }
+        self.values.push(self.words.len());
         self.words.push(word.to_owned());
         Ok(())
     }
 
     fn option(&mut self, word: &OsStr, option: &Typed, value: &mut Value) -> clap::error::Result<()> {
-        // The settings of a run have underscores; an option of the same name is meant.
-        let dashed = if self.run.is_some() { option.name.replace('_', "-") } else { option.name.clone() };
-        let known = [&option.name, &dashed].into_iter();
+        // The settings of a run have underscores, and Python's options; an option of the same name is meant.
+        let dashed = option.name.replace('_', "-");
+        let known = [option.name.as_str(), &dashed].into_iter().chain(llama::long_name(&option.name));
         if let Some((name, arg)) =
             known.filter_map(|name| Some((name, option_of(self.command, name)?))).next()
         {
             return self.known(arg, name, option, value);
         }
         if inputs::is_input(&self.path, &option.name) {
-            self.positions.extend(value(&|word| is_value(word) || self.path == "tokenizer encode"));
+            self.named.extend(value(&|word| is_value(word) || self.path == "tokenizer encode"));
             return Ok(());
         }
-        match &mut self.run {
-            Some(run) => match run.setting(&option.name, value)? {
-                Some(words) => self.words.extend(words),
-                None if option.name.starts_with("--") && option.name != "--help" => {
-                    return Err(unknown(self.command, &option.name));
-                }
-                None => self.words.push(word.to_owned()),
-            },
-            None => self.words.push(word.to_owned()),
+        if let Some(run) = &mut self.run
+            && let Some(words) = run.setting(&option.name, value)?
+        {
+            self.words.extend(words);
+            return Ok(());
         }
+        if let Some(note) = llama::without_effect(&self.path, &option.name, value) {
+            self.notes.push(note);
+            return Ok(());
+        }
+        if !self.path.is_empty() && !is_claps(self.command, word) {
+            return Err(unknown(self.command, &self.path, &option.name));
+        }
+        self.words.push(word.to_owned());
         Ok(())
     }
 
@@ -150,6 +162,17 @@ impl Rewriting<'_> {
 
     fn finish(mut self) -> Rewritten {
         self.notes.extend(self.run.into_iter().flat_map(|run| run.notes));
+        if !self.named.is_empty() {
+            // What the command is about stands before what else it is given.
+            let (values, words) = std::mem::take(&mut self.words)
+                .into_iter()
+                .enumerate()
+                .partition::<Vec<_>, _>(|(at, _)| self.values.contains(at));
+            self.words = words.into_iter().map(|(_, word)| word).collect();
+            self.named.extend(values.into_iter().map(|(_, value)| value));
+            self.named.append(&mut self.positions);
+            self.positions = self.named;
+        }
         if !self.positions.is_empty() {
             self.words.push("--".into());
             self.words.append(&mut self.positions);
@@ -179,18 +202,49 @@ impl Typed {
     }
 }
 
-/// What to say of an option of `train` that is neither its own nor a setting.
-fn unknown(command: &Command, name: &str) -> clap::Error {
-    let name = name.trim_start_matches('-');
+/// What to say of an option that a command does not have; `train` has all settings of a run too.
+fn unknown(command: &Command, path: &str, typed: &str) -> clap::Error {
+    let is_run = path == "train";
+    let name = typed.trim_start_matches('-');
     let (key, dashed) = (name.replace('-', "_"), name.replace('_', "-"));
-    let settings = SETTINGS.iter().filter_map(|setting| Some((misspelling(&key, setting.key)?, setting.key)));
-    let options = command.get_arguments().filter_map(Arg::get_long);
-    let options = options.filter_map(|option| Some((misspelling(&dashed, option)?, option)));
-    let guess = match settings.chain(options).min() {
+    let settings = SETTINGS.iter().filter(|_| is_run).map(|setting| (&key, setting.key));
+    let options = command.get_arguments().flat_map(|arg| {
+        let others = arg.get_visible_aliases().unwrap_or_default();
+        arg.get_long().into_iter().chain(others).filter(move |_| !arg.is_hide_set())
+    });
+    let near = settings.chain(options.map(|option| (&dashed, option)));
+    let guess = match near.filter_map(|(typed, known)| Some((misspelling(typed, known)?, known))).min() {
         Some((_, near)) => format!("did you mean --{near}?"),
-        None => "`minigpt train --help` shows the options, `minigpt config settings` the settings".to_owned(),
+        None if is_run => {
+            "`minigpt train --help` shows the options, `minigpt config settings` the settings".to_owned()
+        }
+        None => format!("all of them: `minigpt {path} --help`"),
     };
-    wrong(ErrorKind::UnknownArgument, &format!("there is no option or setting --{name}; {guess}"))
+    let message = match is_run {
+        true => format!("there is no option or setting --{name}; {guess}"),
+        false => format!("`minigpt {path}` has no option {typed}; {guess}"),
+    };
+    wrong(ErrorKind::UnknownArgument, &message)
+}
+
+/// Whether clap understands a word that is none of a command's long options: help, or letters of short ones. A number is not
+/// read out of letters, so that `-ngl` is not `-n gl`.
+fn is_claps(command: &Command, word: &OsStr) -> bool {
+    let Some(word) = word.to_str() else { return true };
+    if word.starts_with("--") {
+        return word == "--help";
+    }
+    let mut letters = word.trim_start_matches('-').chars();
+    let Some(first) = letters.next() else { return true };
+    let arg = command.get_arguments().find(|arg| arg.get_short() == Some(first));
+    match arg {
+        _ if "hV".contains(first) => true,
+        None => false,
+        Some(arg) if takes_a_value(arg) && numbers::is_number(arg) => {
+            letters.as_str().trim_start_matches('=').parse::<f64>().is_ok()
+        }
+        Some(_) => true,
+    }
 }
 
 /// Whether a word is no option.
@@ -230,6 +284,7 @@ struct Found<'a> {
 /// The command that is called; a name that other programs have is answered with ours.
 fn subcommand<'a>(program: &'a Command, typed: &[OsString]) -> clap::error::Result<Found<'a>> {
     let mut found = Found { command: program, path: String::new(), words: 1.min(typed.len()) };
+    let mut stray = None;
     for (at, word) in typed.iter().enumerate().skip(1) {
         let Some(next) = word.to_str().and_then(|name| found.command.find_subcommand(name)) else {
             // Options of the program itself, and their values, may stand before the command.
@@ -237,14 +292,30 @@ fn subcommand<'a>(program: &'a Command, typed: &[OsString]) -> clap::error::Resu
             if found.path.is_empty() && (is_option(word) || is_option(&typed[at - 1])) {
                 continue;
             }
+            stray = (!is_option(word)).then_some(word);
             break;
         };
         let space = if found.path.is_empty() { "" } else { " " };
         found =
             Found { command: next, path: format!("{}{space}{}", found.path, next.get_name()), words: at + 1 };
     }
-    if let (1, Some(answer)) = (found.words, typed.get(1).and_then(|word| instead::of(word.to_str()?))) {
-        return Err(wrong(ErrorKind::InvalidSubcommand, &answer));
+    match stray.and_then(|word| word.to_str()) {
+        Some(word) if found.command.has_subcommands() => {
+            let known = instead::of(word).filter(|_| found.path.is_empty());
+            let answer = known.unwrap_or_else(|| no_command(found.command, &found.path, word));
+            Err(wrong(ErrorKind::InvalidSubcommand, &answer))
+        }
+        _ => Ok(found),
     }
-    Ok(found)
+}
+
+/// What to say of a command that nobody has.
+fn no_command(command: &Command, path: &str, word: &str) -> String {
+    let names = command.get_subcommands().map(Command::get_name);
+    let near = names.filter_map(|name| Some((misspelling(word, name)?, name))).min();
+    let [whole, help] = [word, "--help"].map(|last| [path, last].join(" ").trim_start().to_owned());
+    match near {
+        Some((_, near)) => format!("there is no command {whole}; did you mean {near}?"),
+        None => format!("there is no command {whole}; `minigpt {help}` lists them"),
+    }
 }

@@ -20,11 +20,31 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("wandb_run_name", "a run is named by its folder: --out runs/NAME"),
     ("compile", "there is nothing to compile: the program is compiled already"),
     ("dtype", "training computes in float32"),
-    ("backend", "one process trains with all cores of this machine; there is no training on several"),
+    (
+        "backend",
+        "one process trains with all cores of this machine; `mpirun -n 4 minigpt train …` trains with four",
+    ),
     (
         "always_save_checkpoint",
         "last/ is always saved, to go on from, and best/ whenever the validation loss is the lowest so far",
     ),
+];
+
+/// Settings as transformers' `Trainer` calls them, and what they are called here.
+const TRAINERS: &[(&str, &str)] = &[
+    ("output_dir", "out_dir"),
+    ("num_train_epochs", "epochs"),
+    ("max_steps", "max_iters"),
+    ("per_device_train_batch_size", "batch_size"),
+    ("lr", "learning_rate"),
+    ("warmup_steps", "warmup_iters"),
+    ("max_grad_norm", "grad_clip"),
+    ("adam_beta1", "beta1"),
+    ("adam_beta2", "beta2"),
+    ("adam_epsilon", "eps"),
+    ("logging_steps", "log_interval"),
+    ("eval_steps", "eval_interval"),
+    ("save_steps", "save_interval"),
 ];
 
 /// What was made of one command line.
@@ -37,7 +57,13 @@ pub(super) struct Habits {
 impl Habits {
     /// The words for clap that an option means which clap does not know; none where nobody does.
     pub fn setting(&mut self, option: &str, value: &mut Value) -> Result<Option<Vec<OsString>>> {
-        let Some(key) = option.strip_prefix("--").map(|key| key.replace('-', "_")) else { return Ok(None) };
+        let Some(mut key) = option.strip_prefix("--").map(|key| key.replace('-', "_")) else {
+            return Ok(None);
+        };
+        if let Some((theirs, ours)) = TRAINERS.iter().find(|(theirs, _)| *theirs == key) {
+            self.notes.push(format!("{theirs} is called {ours} here"));
+            key = (*ours).to_owned();
+        }
         let set = |name: &str, value: &str| Ok(Some(vec![format!("--set={name}={value}").into()]));
         if let Some((_, happens)) = WITHOUT_EFFECT.iter().find(|(name, _)| *name == key) {
             let given =
@@ -57,6 +83,7 @@ impl Habits {
             )),
         };
         match key.as_str() {
+            "model_name_or_path" => Ok(Some(vec![format!("--from={}", needed()?).into()])),
             "out_dir" => Ok(Some(vec![format!("--out={}", needed()?).into()])),
             "dataset" => {
                 // nanoGPT names a folder of its data/ so.

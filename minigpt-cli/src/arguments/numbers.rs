@@ -11,6 +11,19 @@ use std::hash::{BuildHasher, RandomState};
 /// A seed's value for "any".
 const RANDOM: &str = "random";
 
+/// Whether the value of an option is a number.
+pub(super) fn is_number(arg: &Arg) -> bool {
+    let kind = arg.get_value_parser().type_id();
+    let numbers = [
+        TypeId::of::<u16>(),
+        TypeId::of::<u32>(),
+        TypeId::of::<u64>(),
+        TypeId::of::<usize>(),
+        TypeId::of::<f64>(),
+    ];
+    numbers.iter().any(|number| kind == *number)
+}
+
 /// The value of an option in digits; notes say which seed was drawn.
 pub(super) fn plain(arg: &Arg, name: &str, value: OsString, notes: &mut Vec<String>) -> Result<OsString> {
     let Some(text) = value.to_str() else { return Ok(value) };

@@ -24,6 +24,10 @@ fn the_main_input_may_be_named_by_its_older_option() {
         ("m data prepare --input - --out x", "m data prepare --out=x -- -"),
         ("m tokenizer encode --text -x --json", "m tokenizer encode --json -- -x"),
         ("m chat runs/a", "m chat runs/a"),
+        ("m run -m runs/a -n 5 who are you", "m run -n=5 -- runs/a who are you"),
+        ("m run who --model=runs/a -- --are you", "m run -- runs/a who --are you"),
+        ("m run runs/a -- --who", "m run runs/a -- --who"),
+        ("m generate --out_dir=out --start=x --num_samples=2", "m generate --start=x --num-samples=2 -- out"),
         ("m tokenizer encode --model a", "m tokenizer encode --model=a"),
     ] {
         assert_eq!(rewritten(typed), seen);
@@ -98,6 +102,12 @@ fn nanogpts_options_are_settings_of_a_run() {
     ] {
         assert_eq!(rewritten(typed), seen);
     }
+    assert_eq!(
+        rewritten("m train a --output_dir=b --max_steps 9 --model_name_or_path=c"),
+        "m train a --out=b --set=train.max_iters=9 --from=c"
+    );
+    let words = ["m", "train", "a", "--lr=1e-3"].map(OsString::from);
+    assert_eq!(parse(words).unwrap().notes, ["lr is called learning_rate here"]);
     for (line, part) in [
         ("m train --config a --max_iter=3", "did you mean --max_iters?"),
         ("m train --config a --max_iters", "--max_iters needs a value"),
@@ -126,6 +136,52 @@ fn what_has_no_effect_here_is_said() {
         let name = option.split('=').next().unwrap().trim_start_matches('-');
         assert!(rewritten.notes[0].starts_with(name), "{:?}", rewritten.notes);
     }
+}
+
+#[test]
+fn an_option_that_nobody_has_is_answered_with_a_near_one_if_there_is_one() {
+    for (line, part) in [
+        (
+            "m run runs/a --server x",
+            "`minigpt run` has no option --server; all of them: `minigpt run --help`",
+        ),
+        ("m run runs/a --temprature 1", "did you mean --temperature?"),
+        ("m generate runs/a --max_new_token=3", "did you mean --max-new-tokens?"),
+        ("m run runs/a -sys hello", "has no option -sys"),
+        ("m data list --foo", "`minigpt data list` has no option --foo"),
+    ] {
+        let error = refused(line);
+        assert!(error.contains(part), "{line}: {error}");
+    }
+    for line in
+        ["m run runs/a -n5 hi", "m run a -phello", "m chat a -t2", "m serve a -c=64", "m serve --np 2 b"]
+    {
+        assert!(parse(line.split(' ').map(OsString::from)).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn llamas_options_that_need_nothing_here_are_said_and_left_out() {
+    for (line, seen) in [
+        ("m run a -ngl 99 -p hi", "m run a -p=hi"),
+        ("m run a --n-gpu-layers=99 -cnv", "m run a"),
+        ("m serve --mlock", "m serve"),
+        ("m serve -ctk f16 -ctv f16", "m serve --cache-type=f16 --cache-type=f16"),
+    ] {
+        assert_eq!(rewritten(line), seen);
+    }
+    let words = ["m", "run", "a", "--verbose", "hi"].map(OsString::from);
+    assert!(parse(words).unwrap().notes[0].starts_with("--verbose: "));
+}
+
+#[test]
+fn a_command_that_nobody_has_is_answered_with_a_near_one_if_there_is_one() {
+    assert!(refused("m dmo").contains("did you mean demo?"));
+    assert!(refused("m cli").contains("there is no command cli; `minigpt --help` lists them"));
+    assert!(refused("m --lang en trian x").contains("did you mean train?"));
+    assert!(refused("m data lst").contains("there is no command data lst; did you mean list?"));
+    assert!(refused("m config x").contains("`minigpt config --help`"));
+    assert!(refused("m 训练").contains("minigpt train novel.txt"));
 }
 
 #[test]

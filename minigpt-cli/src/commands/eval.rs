@@ -248,7 +248,7 @@ fn describe(args: &EvalArgs, report: &Report) -> String {
             text.push_str(&format!("\n  {title}: {}\n", line(&example.question)));
             text.push_str(&format!("      → {}\n", line(&example.answer)));
             if !example.is_right() {
-                text.push_str(&t!(" should be {}\n", line(&example.expected)));
+                text.push_str(&t!("      it should be {}\n", line(&example.expected)));
             }
         }
     }

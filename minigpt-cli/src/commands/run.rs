@@ -21,6 +21,9 @@ pub struct RunArgs {
     /// The same by name.
     #[arg(short, long, value_name = "TEXT", conflicts_with = "words")]
     prompt: Option<String>,
+    /// A file with what to ask; - for standard input.
+    #[arg(short = 'f', long, alias = "file", value_name = "FILE", conflicts_with_all = ["words", "prompt"])]
+    prompt_file: Option<PathBuf>,
     #[command(flatten)]
     sampling: SamplingArgs,
     #[command(flatten)]
@@ -34,12 +37,16 @@ pub fn run(args: &RunArgs) -> Result<()> {
     let model = args.window.apply(args.load.open(&args.model)?)?;
     let format = model.format()?.clone();
     let mut chat = chat::begin(model, format, &args.sampling)?;
-    let prompt = match &args.prompt {
-        Some(prompt) => prompt.clone(),
-        None if !args.words.is_empty() => args.words.join(" "),
-        None if std::io::stdin().is_terminal() => return chat.run(),
-        // The last line end is the shell's.
-        None => input::text("prompt", MOST_TEXT)?.trim_end_matches(['\r', '\n']).to_owned(),
+    // The last line end is the shell's or the editor's.
+    let without_end = |text: String| text.trim_end_matches(['\r', '\n']).to_owned();
+    let prompt = match (&args.prompt, &args.prompt_file) {
+        (Some(prompt), _) => prompt.clone(),
+        (None, Some(path)) if path.as_os_str() != "-" => {
+            without_end(minigpt_files::read_text_or_pipe(path, MOST_TEXT)?)
+        }
+        (None, None) if !args.words.is_empty() => args.words.join(" "),
+        (None, None) if std::io::stdin().is_terminal() => return chat.run(),
+        _ => without_end(input::text("prompt", MOST_TEXT)?),
     };
     chat.answer_once(&prompt)
 }

@@ -35,11 +35,25 @@ pub fn error(error: &anyhow::Error) -> String {
 
 pub(super) fn in_chinese(message: &str, deep: usize) -> Option<String> {
     let deep = deep.checked_sub(1)?;
-    let found = CATALOGUE.find(message).map(|found| filled(found, deep));
+    let found = CATALOGUE.find(message);
+    // `name: message` may fit a few common words as well, which say less of it.
+    if let Some(found) = &found
+        && let Some((name, behind)) = behind_a_colon(message)
+        && behind.fixed > found.fixed
+    {
+        return Some(format!("{name}：{}", filled(behind, deep)));
+    }
+    let found = found.map(|found| filled(found, deep));
     found
         .or_else(|| lines(message, deep))
         .or_else(|| inside_spaces(message, deep))
         .or_else(|| behind_a_name(message, deep))
+}
+
+/// `name: message` of a name without spaces.
+fn behind_a_colon(message: &str) -> Option<(&str, Found<'_>)> {
+    let (name, rest) = message.split_once(": ").filter(|(name, _)| !name.contains(' '))?;
+    Some((name, CATALOGUE.find(rest)?))
 }
 
 /// The Chinese of a message, with that of the messages in its holes.
@@ -125,6 +139,12 @@ mod tests {
             chinese("the prompt has id 9 at position 2, outside of the vocabulary of 5 tokens"),
             "提示的第 2 个位置是 id 9，超出了 5 个词元的词表"
         );
+        assert_eq!(chinese("nofiles: is an empty folder, not a model"), "nofiles：是空文件夹，不是模型");
+        assert_eq!(chinese("p.png is a picture, not text"), "p.png 是图片，不是文本");
+        assert_eq!(chinese("novel.txt: text"), "novel.txt：文本");
+        assert_eq!(chinese("a.jsonl: JSON lines of questions and answers"), "a.jsonl：JSON 行（问题与答案）");
+        assert_eq!(chinese("a.csv: CSV of messages in GBK"), "a.csv：GBK 编码的 CSV（消息）");
+        assert_eq!(chinese("novel.txt: text in GBK"), "novel.txt：GBK 编码的文本");
         assert_eq!(chinese("nobody has ever said this"), "nobody has ever said this");
         assert_eq!(chinese("a: b: {c} %s \u{1b}"), "a: b: {c} %s \u{1b}");
     }

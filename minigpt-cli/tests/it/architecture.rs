@@ -252,3 +252,11 @@ fn the_architecture_names_every_crate() {
         assert!(architecture.contains(&format!("| `{name}` |")), "ARCHITECTURE.md has no row for {name}");
     }
 }
+
+#[test]
+fn every_crates_front_page_has_an_example() {
+    let pages = ORDER.map(|name| (name, root().join(name).join("src/lib.rs")));
+    let libraries = pages.into_iter().filter(|(_, page)| page.exists());
+    let without = libraries.filter(|(_, page)| !fs::read_to_string(page).unwrap().contains("//! ```"));
+    assert_eq!(without.map(|(name, _)| name).collect::<Vec<_>>(), Vec::<&str>::new());
+}

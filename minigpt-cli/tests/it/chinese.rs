@@ -2,6 +2,7 @@
 //! files are told does not change.
 
 use crate::support::{Done, Place, minigpt};
+use std::fs;
 
 /// Latin that belongs into Chinese text: names of programs, formats, files and units, what is typed, settings.
 const NAMES: &[&str] = &[
@@ -128,6 +129,7 @@ fn a_run_from_training_to_a_chat_is_chinese() {
     let trained = run(&place, &["train", "--config", "small.toml", "--out", "runs/a"], "").success();
     assert_chinese(&trained);
     assert!(trained.stdout().contains("验证") && trained.stderr().contains("学习率"));
+    assert!(trained.stderr().contains("book.txt：文本"), "{}", trained.stderr());
     let model = "runs/a";
     for args in [
         &[
@@ -197,6 +199,9 @@ fn the_commonest_errors_are_chinese() {
     let place = place();
     run(&place, &["train", "--config", "small.toml", "--out", "runs/a"], "").success();
     place.write("empty.txt", "");
+    place.write("program", b"\x7fELF\x02\x01\x01\0".repeat(30));
+    place.write("picture.png", b"\x89PNG\r\n\x1a\n".repeat(30));
+    fs::create_dir(place.path("nothing")).unwrap();
     place.write("broken.toml", "[train\nmax_iters = ");
     place.write("wrong.toml", "[train]\nmax_iters = \"many\"\n");
     place.write("bad.jsonl", "{\"question\": \"a\"}\n{broken\n");
@@ -220,6 +225,16 @@ fn the_commonest_errors_are_chinese() {
         // A model that is not there, a run that is.
         &["generate", "models/none", "--prompt", "天"],
         &["chat", "."],
+        // What is no text, and what is no model.
+        &["train", "program"],
+        &["train", "picture.png"],
+        &["generate", "nothing", "--prompt", "天"],
+        &["generate", "book.txt", "--prompt", "天"],
+        &["serve", "--host", "999.1.1.1", "runs/a"],
+        &["serve", "--cors-origin", "x", "runs/a"],
+        &["chat", "--server", "127.0.0.1:1"],
+        &["run", "runs/a", "--temprature", "1"],
+        &["dmo"],
         &["train", "--config", "small.toml", "--out", "runs/a"],
         // Too many tokens, and ids that do not exist.
         &["inspect", "runs/a", "--prompt", &long],

@@ -75,13 +75,13 @@ fn a_run_is_planned_by_the_name_of_its_configuration() {
     let args =
         ["plan", "--config", "shakespeare-cpu", "--set", "path=text.txt", "--set", "n_layer=1", "--json"];
     let plan = minigpt(&args).within(&place.path("")).run().success().json();
-    assert_eq!(plan["steps"], 480);
+    assert_eq!(plan["steps"], 380);
 }
 
 #[test]
 fn a_file_wins_over_a_built_in_configuration_and_it_is_said() {
     let place = with_text();
-    let mine = shown(&["config", "show", "shakespeare-cpu"]).replace("max_iters = 480", "max_iters = 3");
+    let mine = shown(&["config", "show", "shakespeare-cpu"]).replace("max_iters = 380", "max_iters = 3");
     place.write("shakespeare-cpu.toml", mine);
     let done = train(&place, &["--eval-only"]).run().success();
     assert_contains(done.stderr(), &["./shakespeare-cpu.toml is used, not the built-in"]);

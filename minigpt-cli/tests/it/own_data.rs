@@ -47,6 +47,11 @@ fn what_was_chosen_can_be_said_otherwise() {
     let done =
         minigpt(&["train", "novel.txt", "--max_iters=2", "--out", "two"]).within(&place.path("")).run();
     assert_contains(done.success().stdout(), &["step 2: all steps made"]);
+    // With both, whichever is over first.
+    assert_contains(
+        &train(&place, &["novel.txt", "--max_iters=2"]),
+        &["2 steps, about", "step 2: all steps made"],
+    );
     // And a configuration that names the data alone gets the same small model.
     place.write("run.toml", "[data]\npath = \"novel.txt\"\n");
     let done = minigpt(&["train", "--config", "run.toml", "--max_iters=2"]).within(&place.path("")).run();

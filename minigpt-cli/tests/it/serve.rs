@@ -165,13 +165,16 @@ fn several_models_have_their_names_and_a_key_is_asked_for() {
     assert_eq!(list["data"][0]["meta"]["dtype"], "q8_0");
     let wrong =
         minigpt(&["chat", "--server", served.address(), "--api-key", "wrong"]).stdin("who?\n").run().code(1);
-    assert_contains(wrong.stderr(), &["401", "key"]);
+    assert_contains(wrong.stderr(), &["401", "--api-key KEY"]);
     let right = ["chat", "two", "--server", served.address(), "--api-key", "secret", "-n", "5"];
     let right = minigpt(&right).stdin("who?\n").run().success();
     assert!(
         right.stdout().trim_end().chars().count() <= 5 && right.stderr().contains("two on http"),
         "{right:?}"
     );
+    let address = served.address().trim_start_matches("http://");
+    let kept = minigpt(&["chat", "two", "--server", address, "-n", "5"]).env("MINIGPT_API_KEY", "secret");
+    assert_eq!(kept.stdin("who?\n/bye\nnever asked\n").run().success().stdout(), right.stdout());
     served.stop();
 }
 
@@ -193,7 +196,7 @@ fn a_chat_over_http_says_what_a_chat_at_home_says() {
     served.stop();
     let nobody = minigpt(&["chat", "--server", "http://127.0.0.1:1"]).run().code(1);
     assert_contains(nobody.stderr(), &["http://127.0.0.1:1/v1/models can't be reached"]);
-    assert_contains(&failure(&["chat"], 2), &["MODEL"]);
+    assert_contains(&failure(&["chat"], 2), &["MODEL", "runs/demo"]);
     failure(&["chat", &model, "--api-key", "x"], 2);
 }
 
@@ -207,6 +210,8 @@ fn without_a_model_the_last_demos_is_served_or_the_way_to_one_is_told() {
     let served = Served::start(minigpt(&["serve", "--port", "0", "--json"]).within(&place.path("")));
     assert_eq!(served.said["models"][0]["name"], "demo");
     served.stop();
+    let bare = minigpt(&["chat", "demo"]).within(&place.path("")).run().code(1);
+    assert_contains(bare.stderr(), &["demo: there is no such file or folder; did you mean runs/demo?"]);
 }
 
 #[test]
@@ -216,8 +221,10 @@ fn what_can_not_be_served_is_said_and_a_server_for_all_is_said_aloud() {
     let port = served.address().rsplit(':').next().unwrap().to_owned();
     assert_contains(
         &refused(&["serve", "--model", &model, "--port", &port]),
-        &["could not listen on 127.0.0.1:"],
+        &["could not listen on 127.0.0.1:", "--port 0 any that is free"],
     );
+    let chinese = minigpt(&["serve", &model, "--port", &port, "--lang", "zh"]).run().code(1);
+    assert_contains(chinese.stderr(), &["错误：无法在 127.0.0.1:", "地址已被占用"]);
     served.stop();
     assert_contains(&refused(&["serve", "--port", "0", "--model", "no/such"]), &["no/such"]);
     assert_contains(

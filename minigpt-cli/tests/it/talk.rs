@@ -105,6 +105,17 @@ fn every_line_of_standard_input_is_answered() {
     assert_eq!(again, out, "the same questions, the same answers, and nothing after /quit");
 }
 
+/// Ollama's words for what we call `/quit`, `/reset` and `/set`.
+#[test]
+fn a_chat_understands_ollamas_commands() {
+    let commands = "/set parameter temperature 0.5\n/set top-k 7\n/clear\n/show\n/bye\nnever asked\n";
+    let (out, notes) = said(&["chat", text(&demo_model())], commands.as_bytes());
+    assert_eq!(out, "");
+    assert_contains(&notes, &["temperature is 0.5", "top-k is 7", "forgotten"]);
+    let shown: Vec<&str> = notes.lines().filter(|line| line.starts_with("  top_k")).collect();
+    assert!(shown[0].contains(" 7 "), "{notes}");
+}
+
 #[test]
 fn a_chat_can_be_set_shown_saved_and_loaded() {
     let (model, kept) = (demo_model(), DEMO.0.path("talk.jsonl"));
@@ -218,7 +229,7 @@ fn eval_counts_the_questions_that_are_answered_word_for_word() {
     assert!(report["loss"].as_f64().unwrap() > 0.0 && report["tokens"].as_u64().unwrap() > 10);
     let shown = said(&args, b"").0;
     assert!(shown.contains("exact match") && shown.contains("of 10 questions"), "{shown}");
-    assert!(shown.contains("wrong: ") && shown.contains("should be "), "{shown}");
+    assert!(shown.contains("wrong: ") && shown.contains("\n      it should be "), "{shown}");
     let answers = said(&[&args[..], &["--loss-on", "answer"]].concat(), b"").0;
     assert!(answers.contains("(of the answers alone)"), "{answers}");
 }

@@ -35,6 +35,8 @@ fn a_public_set_that_is_missing_is_named_with_the_command_that_fetches_it() {
     assert_contains(&train(&[]), &["data/shakespeare.txt", "`minigpt data download shakespeare` fetches it"]);
     let elsewhere = train(&["--set", "data.path=shakespeare.txt"]);
     assert_contains(&elsewhere, &["`minigpt data download shakespeare --out .` fetches it"]);
+    let by_name = train(&["--dataset=shakespeare_char"]);
+    assert_contains(&by_name, &["`minigpt data download shakespeare --out .` fetches it"]);
     let elsewhere = train(&["--set", "data.path=books/xiyouji.txt"]);
     assert_contains(&elsewhere, &["`minigpt data download xiyouji --out books` fetches it"]);
     assert!(!train(&["--set", "data.path=mine.txt"]).contains("download"));

@@ -34,7 +34,7 @@ pub(crate) struct Feed<'a> {
 
 impl Slots {
     pub fn new(gpt: Gpt, slots: usize, context: usize) -> Result<Self> {
-        let cache = Cache::new(gpt.config(), slots, context, gpt.dtype(), gpt.device())?;
+        let cache = Cache::new(gpt.config(), slots, context, gpt.cache_dtype(), gpt.device())?;
         let slots = (0..slots).map(|_| Slot::default()).collect();
         Ok(Self { gpt, cache, slots, taken: 0 })
     }

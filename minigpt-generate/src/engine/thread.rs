@@ -161,8 +161,9 @@ impl Loop {
     fn run(mut self) {
         while self.receive() {
             let events = self.engine.step();
-            events.into_iter().for_each(|(id, event)| self.tell(id, event));
+            // Whoever hears that a slot is free finds it so.
             self.shared.lock().status = self.engine.status();
+            events.into_iter().for_each(|(id, event)| self.tell(id, event));
         }
         let mut state = self.shared.lock();
         state.ended = true;
@@ -182,6 +183,7 @@ impl Loop {
     fn receive(&mut self) -> bool {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
+        state.status = self.engine.status();
         loop {
             let idle = self.engine.is_idle() && state.new.is_empty();
             let over = state.stop.is_some_and(|end| idle || Instant::now() >= end);
@@ -195,6 +197,8 @@ impl Loop {
             state = shared.woken.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         let (new, cancelled) = (std::mem::take(&mut state.new), std::mem::take(&mut state.cancelled));
+        // Between two locks they still count, or the queue would look shorter than it is.
+        state.status.queued += new.len();
         drop(state);
         for (number, request, listener) in new {
             self.begin(number, request, listener);

@@ -5,7 +5,7 @@ use minigpt_generate::{
     Completion, ContextRule, Engine, EngineConfig, EngineEvent, GenerationConfig, Request, RequestId,
 };
 use minigpt_kernels::{ElementType, QuantizedProduct};
-use minigpt_model::{Config, Device, Gpt, NormPosition, PositionEmbedding};
+use minigpt_model::{Config, DType, Device, Gpt, NormPosition, PositionEmbedding};
 use minigpt_tokenizer::{CharTokenizer, Tokenizer};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 const VOCABULARY: usize = 26;
 const BLOCK_SIZE: usize = 24;
 
-/// Every way in which a weight is kept, in models of every kind: widths that are no multiple of a register or a panel, one
+/// Every way in which a weight is kept, and keys and values, in models of every kind: widths that are no multiple of a register or a panel, one
 /// head, and one whose MLP is summed in several blocks.
 fn models() -> &'static [Gpt] {
     static MODELS: OnceLock<Vec<Gpt>> = OnceLock::new();
@@ -51,7 +51,10 @@ fn models() -> &'static [Gpt] {
                     initializer_range: 0.25,
                     ..Config::default()
                 };
-                let gpt = Gpt::new(config, 7, &Device::Cpu).unwrap();
+                let mut gpt = Gpt::new(config, 7, &Device::Cpu).unwrap();
+                if matches!(n_embd, 24 | 40 | 96) {
+                    gpt = gpt.with_cache_dtype(DType::F16);
+                }
                 let product = match element_type {
                     Some(Q4_0) => QuantizedProduct::Exact,
                     _ => QuantizedProduct::EightBit,

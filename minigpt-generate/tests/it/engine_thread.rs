@@ -89,11 +89,11 @@ fn requests_of_many_threads_are_all_answered_as_if_alone() {
 #[test]
 fn a_dropped_ticket_or_a_listener_that_leaves_stops_the_work() {
     let engine = start(2, 256);
-    let (ticket, events) = submit(&engine, request(1, 100_000));
+    let (ticket, events) = submit(&engine, request(1, 100_000_000));
     events.recv_timeout(PATIENCE).unwrap();
     drop(ticket);
     until("a dropped ticket stops the work", || busy(&engine) == 0);
-    let (ticket, events) = submit(&engine, request(1, 100_000));
+    let (ticket, events) = submit(&engine, request(1, 100_000_000));
     events.recv_timeout(PATIENCE).unwrap();
     drop(events);
     until("a listener that leaves stops the work", || busy(&engine) == 0);
@@ -106,7 +106,7 @@ fn a_listener_that_panics_ends_its_own_request_alone() {
     let engine = start(2, 256);
     let (_ticket, events) = submit(&engine, request(5, 30));
     let panics = |_: EngineEvent| -> ControlFlow<()> { panic!("on purpose") };
-    let _bad = engine.submit(request(1, 100_000), panics).unwrap();
+    let _bad = engine.submit(request(1, 100_000_000), panics).unwrap();
     assert_eq!(text(&events).len(), 30);
     until("the slot is free again", || busy(&engine) == 0);
     assert_eq!(text(&submit(&engine, request(5, 30)).1).len(), 30);
@@ -115,7 +115,7 @@ fn a_listener_that_panics_ends_its_own_request_alone() {
 #[test]
 fn too_many_are_refused_at_once() {
     let engine = start(1, 2);
-    let running = submit(&engine, request(1, 100_000));
+    let running = submit(&engine, request(1, 100_000_000));
     until("the first has its slot", || busy(&engine) == 1);
     let waiting: Vec<_> = (0..2).map(|i| submit(&engine, request(i, 3))).collect();
     let refused = engine.submit(request(1, 1), |_| ControlFlow::Continue(())).unwrap_err();
@@ -125,6 +125,22 @@ fn too_many_are_refused_at_once() {
     drop(running);
     for (_ticket, events) in &waiting {
         assert_eq!(text(events).len(), 3);
+    }
+}
+
+#[test]
+fn the_queue_is_never_taken_for_shorter_than_it_is() {
+    let engine = start(1, 2);
+    let _running = submit(&engine, request(1, 100_000_000));
+    until("the first has its slot", || busy(&engine) == 1);
+    for round in 0..300 {
+        let waiting: Vec<_> = (0..2).map(|i| submit(&engine, request(i, 3))).collect();
+        for again in 0..20 {
+            let refused = engine.submit(request(1, 1), |_| ControlFlow::Continue(()));
+            assert!(matches!(refused, Err(Refused::QueueFull { limit: 2 })), "{round} {again}: {refused:?}");
+        }
+        drop(waiting);
+        until("nobody waits", || engine.status().queued == 0);
     }
 }
 

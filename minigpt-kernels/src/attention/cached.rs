@@ -5,8 +5,12 @@
 //! the elements of the head, the softmax goes over exactly the keys that the query may see, and the mix is a chain over
 //! these keys from the first to the last. So the result is the same to the bit for a query alone, in a block of queries,
 //! and with any tokens beside it.
+//!
+//! Kept in f16 they take half the memory, and half as much is read. A block of queries then widens what it sees of a head, which
+//! is exact, into a buffer that stays in the cache: beyond the rounding of what is kept, nothing is computed otherwise.
 #![expect(unsafe_code, reason = "threads write disjoint rows of one buffer through pointers")]
 
+use super::cache_line::CacheLine;
 use super::mask::AttentionMask;
 use super::one_head::softmax;
 use super::{attention_composed, split_heads};
@@ -16,6 +20,7 @@ use crate::panels::{extend, tile, two_tiles};
 use crate::product::{Output, TILE_ROWS};
 use crate::{simd, with_floats};
 use candle_core::{DType, Device, Result, Tensor};
+use half::f16;
 use rayon::prelude::*;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -47,19 +52,35 @@ pub struct KeyValues {
 
 #[derive(Debug, Clone)]
 enum Store {
-    /// On the CPU: of each slot and head the panels of its keys, and those of its values.
-    Panels { keys: Vec<PanelLine>, values: Vec<PanelLine> },
+    /// On the CPU, in f32.
+    F32(Panels<PanelLine>),
+    /// On the CPU, in f16.
+    F16(Panels<[f16; COLUMNS]>),
     /// Elsewhere, or in another dtype: (slots, H, capacity, D).
     Tensors { keys: Tensor, values: Tensor },
 }
 
+/// Of each slot and head the panels of its keys, and those of its values.
+#[derive(Debug, Clone)]
+struct Panels<L> {
+    keys: Vec<L>,
+    values: Vec<L>,
+}
+
+/// What a thread computes the attention of a block of queries with.
+#[derive(Default)]
+struct Scratch {
+    scores: Vec<f32>,
+    mixed: Vec<f32>,
+    wide: Vec<PanelLine>,
+}
+
 thread_local! {
-    /// Scores and mixed values of a block of queries.
-    static SCRATCH: RefCell<(Vec<f32>, Vec<f32>)> = RefCell::default();
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
 impl KeyValues {
-    /// Room for `slots` texts of up to `capacity` tokens.
+    /// Room for `slots` texts of up to `capacity` tokens, in a dtype that may be narrower than that of the tokens' own.
     pub fn new(
         slots: usize,
         n_head: usize,
@@ -68,16 +89,18 @@ impl KeyValues {
         dtype: DType,
         device: &Device,
     ) -> Result<Self> {
-        let mut new =
-            Self { n_head, head_width, capacity, store: Store::Panels { keys: vec![], values: vec![] } };
-        new.store = if device.is_cpu() && dtype == DType::F32 {
-            let zeros = |lines: usize| vec![[0f32; COLUMNS]; slots * n_head * lines];
-            Store::Panels { keys: zeros(new.key_lines()), values: zeros(new.value_lines()) }
-        } else {
-            let zeros = || Tensor::zeros((slots, n_head, capacity, head_width), dtype, device);
-            Store::Tensors { keys: zeros()?, values: zeros()? }
+        let heads = slots * n_head;
+        let (keys, values) =
+            (heads * key_lines(capacity, head_width), heads * value_lines(capacity, head_width));
+        let store = match dtype {
+            DType::F32 if device.is_cpu() => Store::F32(Panels::new(keys, values)),
+            DType::F16 if device.is_cpu() => Store::F16(Panels::new(keys, values)),
+            _ => {
+                let zeros = || Tensor::zeros((slots, n_head, capacity, head_width), dtype, device);
+                Store::Tensors { keys: zeros()?, values: zeros()? }
+            }
         };
-        Ok(new)
+        Ok(Self { n_head, head_width, capacity, store })
     }
 
     /// Bytes that the keys and values of one text take in one layer.
@@ -87,32 +110,17 @@ impl KeyValues {
         lines.checked_add(values)?.checked_mul(n_head)?.checked_mul(dtype.size_in_bytes())
     }
 
-    /// Lines of the keys of one head: a panel of sixteen tokens has one for each element.
-    fn key_lines(&self) -> usize {
-        self.capacity.div_ceil(COLUMNS) * self.head_width
-    }
-
-    /// Lines of the values of one head: a panel of sixteen elements has one for each token.
-    fn value_lines(&self) -> usize {
-        self.head_width.div_ceil(COLUMNS) * self.capacity
+    fn layout(&self) -> Layout {
+        let Self { n_head, head_width, capacity, .. } = *self;
+        Layout { h: n_head, d: head_width, capacity }
     }
 
     /// Makes the first `length` tokens of slot `to` those of slot `from`.
     pub fn copy(&mut self, from: usize, to: usize, length: usize) -> Result<()> {
-        let (h, key_lines, value_lines) = (self.n_head, self.key_lines(), self.value_lines());
-        let (width, capacity) = (self.head_width, self.capacity);
+        let layout = self.layout();
         match &mut self.store {
-            Store::Panels { keys, values } => {
-                let panels = length.div_ceil(COLUMNS) * width;
-                for head in 0..h {
-                    let start = (from * h + head) * key_lines;
-                    keys.copy_within(start..start + panels, (to * h + head) * key_lines);
-                    for strip in (0..value_lines).step_by(capacity.max(1)) {
-                        let start = (from * h + head) * value_lines + strip;
-                        values.copy_within(start..start + length, (to * h + head) * value_lines + strip);
-                    }
-                }
-            }
+            Store::F32(panels) => panels.copy(layout, from, to, length),
+            Store::F16(panels) => panels.copy(layout, from, to, length),
             Store::Tensors { keys, values } if length > 0 => {
                 for cache in [keys, values] {
                     let read = cache.narrow(0, from, 1)?.narrow(2, 0, length)?.force_contiguous()?;
@@ -131,32 +139,23 @@ impl KeyValues {
     pub fn write(&mut self, qkv: &Tensor, runs: &[TokenRun]) -> Result<()> {
         let (n, width) = qkv.dims2()?;
         self.check(n, width, runs);
-        let (key_lines, value_lines) = (self.key_lines(), self.value_lines());
-        let Self { n_head, head_width: d, capacity, store } = self;
-        let (h, d, capacity) = (*n_head, *d, *capacity);
-        match store {
-            Store::Panels { keys, values } => with_floats([qkv], |[qkv]| {
-                for (run, head) in runs.iter().flat_map(|run| (0..h).map(move |head| (run, head))) {
-                    let keys = &mut keys[(run.slot * h + head) * key_lines..][..key_lines];
-                    let values = &mut values[(run.slot * h + head) * value_lines..][..value_lines];
-                    for (position, token) in (run.start..).zip(run.tokens.clone()) {
-                        let row = &qkv[token * width..][..width];
-                        let (k, v) = (&row[(h + head) * d..][..d], &row[(2 * h + head) * d..][..d]);
-                        let panel = &mut keys[position / COLUMNS * d..][..d];
-                        panel.iter_mut().zip(k).for_each(|(line, k)| line[position % COLUMNS] = *k);
-                        for (strip, v) in v.chunks(COLUMNS).enumerate() {
-                            values[strip * capacity + position][..v.len()].copy_from_slice(v);
-                        }
-                    }
-                }
+        let layout = self.layout();
+        match &mut self.store {
+            Store::F32(panels) => with_floats([qkv], |[qkv]| {
+                panels.write(layout, qkv, runs);
+                Ok(())
+            }),
+            Store::F16(panels) => with_floats([qkv], |[qkv]| {
+                panels.write(layout, qkv, runs);
                 Ok(())
             }),
             Store::Tensors { keys, values } => {
                 for run in runs.iter().filter(|run| !run.tokens.is_empty()) {
                     let new = qkv.narrow(0, run.tokens.start, run.tokens.len())?.unsqueeze(0)?;
-                    let [_, k, v] = split_heads(&new, h)?; // (1, H, T, D)
+                    let [_, k, v] = split_heads(&new, layout.h)?; // (1, H, T, D)
                     for (cache, new) in [(&*keys, k), (&*values, v)] {
-                        cache.narrow(0, run.slot, 1)?.slice_set(&new.contiguous()?, 2, run.start)?;
+                        let new = new.to_dtype(cache.dtype())?.contiguous()?;
+                        cache.narrow(0, run.slot, 1)?.slice_set(&new, 2, run.start)?;
                     }
                 }
                 Ok(())
@@ -173,9 +172,14 @@ impl KeyValues {
         self.check(n, width, runs);
         let tokens: usize = runs.iter().map(|run| run.tokens.len()).sum();
         let c = self.n_head * self.head_width;
+        let layout = self.layout();
         match &self.store {
-            Store::Panels { keys, values } => {
-                let out = with_floats([qkv], |[qkv]| Ok(self.fused(keys, values, qkv, runs)))?;
+            Store::F32(panels) => {
+                let out = with_floats([qkv], |[qkv]| Ok(panels.attend(layout, qkv, runs)))?;
+                Tensor::from_vec(out, (tokens, c), qkv.device())
+            }
+            Store::F16(panels) => {
+                let out = with_floats([qkv], |[qkv]| Ok(panels.attend(layout, qkv, runs)))?;
                 Tensor::from_vec(out, (tokens, c), qkv.device())
             }
             Store::Tensors { keys, values } => {
@@ -183,7 +187,9 @@ impl KeyValues {
                     let new = qkv.narrow(0, run.tokens.start, run.tokens.len())?.unsqueeze(0)?;
                     let [q, ..] = split_heads(&new, self.n_head)?; // (1, H, T, D)
                     let seen = |cache: &Tensor| {
-                        cache.narrow(0, run.slot, 1)?.narrow(2, 0, run.start + run.tokens.len())?.contiguous()
+                        let seen =
+                            cache.narrow(0, run.slot, 1)?.narrow(2, 0, run.start + run.tokens.len())?;
+                        seen.to_dtype(qkv.dtype())?.contiguous()
                     };
                     let mask = AttentionMask::causal(&[run.start]);
                     let (out, _) = attention_composed(&q, &seen(keys)?, &seen(values)?, &mask, None)?;
@@ -200,9 +206,78 @@ impl KeyValues {
             assert!(tokens.end <= n && start + tokens.len() <= self.capacity, "tokens that have room");
         }
     }
+}
 
-    fn fused(&self, keys: &[PanelLine], values: &[PanelLine], qkv: &[f32], runs: &[TokenRun]) -> Vec<f32> {
-        let (h, d) = (self.n_head, self.head_width);
+/// How the panels of a layer lie.
+#[derive(Clone, Copy)]
+struct Layout {
+    h: usize,
+    d: usize,
+    capacity: usize,
+}
+
+/// Lines of the keys of one head: a panel of sixteen tokens has one for each element.
+fn key_lines(capacity: usize, head_width: usize) -> usize {
+    capacity.div_ceil(COLUMNS) * head_width
+}
+
+/// Lines of the values of one head: a panel of sixteen elements has one for each token.
+fn value_lines(capacity: usize, head_width: usize) -> usize {
+    head_width.div_ceil(COLUMNS) * capacity
+}
+
+impl Layout {
+    /// The lines of the keys of a slot's head.
+    fn keys(self, slot: usize, head: usize) -> Range<usize> {
+        let (at, lines) = (slot * self.h + head, key_lines(self.capacity, self.d));
+        at * lines..(at + 1) * lines
+    }
+
+    /// The lines of its values.
+    fn values(self, slot: usize, head: usize) -> Range<usize> {
+        let (at, lines) = (slot * self.h + head, value_lines(self.capacity, self.d));
+        at * lines..(at + 1) * lines
+    }
+}
+
+impl<L: CacheLine> Panels<L> {
+    fn new(keys: usize, values: usize) -> Self {
+        Self { keys: vec![L::ZERO; keys], values: vec![L::ZERO; values] }
+    }
+
+    fn copy(&mut self, layout: Layout, from: usize, to: usize, length: usize) {
+        let panels = length.div_ceil(COLUMNS) * layout.d;
+        for head in 0..layout.h {
+            let start = layout.keys(from, head).start;
+            self.keys.copy_within(start..start + panels, layout.keys(to, head).start);
+            let (from, to) = (layout.values(from, head), layout.values(to, head));
+            for (start, to) in from.zip(to).step_by(layout.capacity.max(1)) {
+                self.values.copy_within(start..start + length, to);
+            }
+        }
+    }
+
+    fn write(&mut self, layout: Layout, qkv: &[f32], runs: &[TokenRun]) {
+        let Layout { h, d, capacity } = layout;
+        let width = 3 * h * d;
+        for (run, head) in runs.iter().flat_map(|run| (0..h).map(move |head| (run, head))) {
+            let keys = &mut self.keys[layout.keys(run.slot, head)];
+            let values = &mut self.values[layout.values(run.slot, head)];
+            for (position, token) in (run.start..).zip(run.tokens.clone()) {
+                let row = &qkv[token * width..][..width];
+                let (k, v) = (&row[(h + head) * d..][..d], &row[(2 * h + head) * d..][..d]);
+                let panel = &mut keys[position / COLUMNS * d..][..d];
+                panel.iter_mut().zip(k).for_each(|(line, k)| line.set(position % COLUMNS, *k));
+                for (strip, v) in v.chunks(COLUMNS).enumerate() {
+                    let line = &mut values[strip * capacity + position];
+                    v.iter().enumerate().for_each(|(at, v)| line.set(at, *v));
+                }
+            }
+        }
+    }
+
+    fn attend(&self, layout: Layout, qkv: &[f32], runs: &[TokenRun]) -> Vec<f32> {
+        let Layout { h, d, capacity } = layout;
         let mut out = vec![0f32; runs.iter().map(|run| run.tokens.len()).sum::<usize>() * h * d];
         let mut tasks = Vec::new();
         let (mut row, mut work) = (0, 0);
@@ -210,27 +285,23 @@ impl KeyValues {
             for first in (0..run.tokens.len()).step_by(BLOCK) {
                 let count = BLOCK.min(run.tokens.len() - first);
                 work += count * (run.start + first + count) * 2 * h * d;
-                tasks.extend((0..h).map(|head| {
-                    let (keys, values) = (self.key_lines(), self.value_lines());
-                    Task {
-                        qkv: run.tokens.start + first,
-                        row: row + first,
-                        count,
-                        start: run.start + first,
-                        head,
-                        keys: (run.slot * h + head) * keys..(run.slot * h + head + 1) * keys,
-                        values: (run.slot * h + head) * values..(run.slot * h + head + 1) * values,
-                    }
+                tasks.extend((0..h).map(|head| Task {
+                    qkv: run.tokens.start + first,
+                    row: row + first,
+                    count,
+                    start: run.start + first,
+                    head,
+                    keys: layout.keys(run.slot, head),
+                    values: layout.values(run.slot, head),
                 }));
             }
             row += run.tokens.len();
         }
-        let heads =
-            Heads { qkv, width: 3 * h * d, d, capacity: self.capacity, out: out.as_mut_ptr(), c: h * d };
+        let heads = Heads { qkv, width: 3 * h * d, d, capacity, out: out.as_mut_ptr(), c: h * d };
         let attend = |task: &Task| {
-            let (keys, values) = (&keys[task.keys.clone()], &values[task.values.clone()]);
-            // SAFETY: `check` made sure that the tokens lie inside of `qkv`, and that the slot has room for them; `out`
-            // has a row for each, of which each task writes its own part.
+            let (keys, values) = (&self.keys[task.keys.clone()], &self.values[task.values.clone()]);
+            // SAFETY: whoever calls this made sure that the tokens lie inside of `qkv`, and that the slot has room for them;
+            // `out` has a row for each, of which each task writes its own part.
             SCRATCH.with_borrow_mut(|scratch| unsafe { heads.attend(task, keys, values, scratch) });
         };
         match work < ONE_THREAD {
@@ -272,19 +343,16 @@ unsafe impl Sync for Heads<'_> {}
 impl Heads<'_> {
     /// # Safety
     /// The tokens of the task lie inside of `qkv` and of the output, and its keys and values have been written.
-    unsafe fn attend(
-        &self,
-        task: &Task,
-        keys: &[PanelLine],
-        values: &[PanelLine],
-        (scores, mixed): &mut (Vec<f32>, Vec<f32>),
-    ) {
+    unsafe fn attend<L: CacheLine>(&self, task: &Task, keys: &[L], values: &[L], scratch: &mut Scratch) {
+        let Scratch { scores, mixed, wide } = scratch;
         let (count, d, strips) = (task.count, self.d, self.d.div_ceil(COLUMNS));
-        let padded = (task.start + count).next_multiple_of(COLUMNS);
+        let seen = task.start + count;
+        let padded = seen.next_multiple_of(COLUMNS);
         scores.resize(scores.len().max(count * padded), 0.0);
         mixed.resize(mixed.len().max(count * strips * COLUMNS), 0.0);
         // SAFETY: the caller's; the buffers have just been made large enough.
         unsafe {
+            let (keys, _) = L::widened(keys, keys.len(), seen.div_ceil(COLUMNS) * d, wide);
             self.scores(task, keys, Output { to: scores.as_mut_ptr(), stride: padded, base: None });
             let scale = 1.0 / (d as f32).sqrt();
             simd::vectorized(|| {
@@ -295,6 +363,7 @@ impl Heads<'_> {
                 }
             });
             let weights = TileRows { at: scores.as_ptr(), row: padded, step: 1 };
+            let values = L::widened(values, self.capacity, seen, wide);
             self.mix(task, weights, values, &mut mixed[..count * strips * COLUMNS]);
             for (i, mixed) in mixed.chunks(strips * COLUMNS).take(count).enumerate() {
                 let to = self.out.add((task.row + i) * self.c + task.head * d);
@@ -333,13 +402,20 @@ impl Heads<'_> {
         }
     }
 
-    /// weights · v: of several queries together as far as the first of them sees, then of each alone what it sees beyond.
+    /// weights · v: of several queries together as far as the first of them sees, then of each alone what it sees beyond. The
+    /// strips of the values are `apart` lines from each other.
     ///
     /// # Safety
     /// As for [`Heads::attend`]; the weights have a row for each query.
-    unsafe fn mix(&self, task: &Task, weights: TileRows, values: &[PanelLine], mixed: &mut [f32]) {
+    unsafe fn mix(
+        &self,
+        task: &Task,
+        weights: TileRows,
+        (values, apart): (&[PanelLine], usize),
+        mixed: &mut [f32],
+    ) {
         let strips = self.d.div_ceil(COLUMNS);
-        let strip = |i: usize, keys: Range<usize>| &values[i * self.capacity..][keys];
+        let strip = |i: usize, keys: Range<usize>| &values[i * apart..][keys];
         let stride = strips * COLUMNS;
         let mut at = 0;
         while at < strips {
@@ -380,12 +456,18 @@ mod tests {
     }
 
     /// Reads texts in chunks, one chunk of each in turn, and returns the attention of all their tokens.
-    fn read(texts: &[Tensor], cuts: &[usize], n_head: usize, dirty: bool) -> Vec<Tensor> {
+    fn read(texts: &[Tensor], cuts: &[usize], n_head: usize, dtype: DType, dirty: bool) -> Vec<Tensor> {
         let d = texts[0].dim(1).unwrap() / 3 / n_head;
         let capacity = texts.iter().map(|text| text.dim(0).unwrap()).max().unwrap();
-        let mut cache = KeyValues::new(texts.len(), n_head, capacity, d, DType::F32, &Device::Cpu).unwrap();
-        if dirty && let Store::Panels { keys, values } = &mut cache.store {
-            keys.iter_mut().chain(values).for_each(|line| *line = [f32::NAN; COLUMNS]);
+        let mut cache = KeyValues::new(texts.len(), n_head, capacity, d, dtype, &Device::Cpu).unwrap();
+        match &mut cache.store {
+            Store::F32(Panels { keys, values }) if dirty => {
+                keys.iter_mut().chain(values).for_each(|line| *line = [f32::NAN; COLUMNS]);
+            }
+            Store::F16(Panels { keys, values }) if dirty => {
+                keys.iter_mut().chain(values).for_each(|line| *line = [f16::NAN; COLUMNS]);
+            }
+            _ => (),
         }
         let mut parts: Vec<Vec<Tensor>> = vec![Vec::new(); texts.len()];
         let (mut done, mut cuts) = (vec![0; texts.len()], cuts.iter().cycle());
@@ -418,24 +500,35 @@ mod tests {
             cuts in prop::collection::vec(1usize..40, 1..7), seed: u64,
         ) {
             let texts: Vec<Tensor> = lengths.iter().zip(seed..).map(|(&t, seed)| random(&[t, 3 * h * d], seed)).collect();
-            let together = read(&texts, &cuts, h, true);
-            for (text, got) in texts.iter().zip(&together) {
-                let alone = read(std::slice::from_ref(text), &[1], h, false);
-                let at_once = read(std::slice::from_ref(text), &[1000], h, true);
-                prop_assert_eq!(bits(got), bits(&alone[0]));
-                prop_assert_eq!(bits(got), bits(&at_once[0]));
-                let [q, k, v] = split_heads(&text.unsqueeze(0).unwrap(), h).unwrap();
-                let (want, _) = attention_composed(&q, &k, &v, &AttentionMask::causal(&[0]), None).unwrap();
-                let difference = relative_difference(got, &want.reshape(got.shape()).unwrap());
-                prop_assert!(difference < 1e-5, "differs by {}", difference);
+            for (dtype, near) in [(DType::F32, 1e-5), (DType::F16, 3e-3)] {
+                let together = read(&texts, &cuts, h, dtype, true);
+                for (text, got) in texts.iter().zip(&together) {
+                    let alone = read(std::slice::from_ref(text), &[1], h, dtype, false);
+                    let at_once = read(std::slice::from_ref(text), &[1000], h, dtype, true);
+                    prop_assert_eq!(bits(got), bits(&alone[0]));
+                    prop_assert_eq!(bits(got), bits(&at_once[0]));
+                    let [q, k, v] = split_heads(&text.unsqueeze(0).unwrap(), h).unwrap();
+                    let (want, _) = attention_composed(&q, &k, &v, &AttentionMask::causal(&[0]), None).unwrap();
+                    let difference = relative_difference(got, &want.reshape(got.shape()).unwrap());
+                    prop_assert!(difference < near, "differs by {}", difference);
+                }
             }
         }
     }
 
     #[test]
+    fn what_f16_holds_exactly_is_attended_to_as_in_f32() {
+        let text = random(&[45, 3 * 40], 1);
+        let rounded = text.to_dtype(DType::F16).unwrap().to_dtype(DType::F32).unwrap();
+        let of = |dtype| bits(&read(std::slice::from_ref(&rounded), &[7, 1, 30], 2, dtype, true)[0]);
+        assert_eq!(of(DType::F16), of(DType::F32));
+    }
+
+    #[test]
     fn a_copied_slot_goes_on_as_the_other_would() {
-        for dtype in [DType::F32, DType::F64] {
-            let text = random(&[40, 3 * 20], 1).to_dtype(dtype).unwrap();
+        for dtype in [DType::F32, DType::F16, DType::F64] {
+            let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+            let text = random(&[40, 3 * 20], 1).to_dtype(wide).unwrap();
             let mut cache = KeyValues::new(3, 2, 40, 10, dtype, &Device::Cpu).unwrap();
             let run = |slot, start, tokens| [TokenRun { slot, start, tokens }];
             cache.write(&text.narrow(0, 0, 33).unwrap(), &run(0, 0, 0..33)).unwrap();

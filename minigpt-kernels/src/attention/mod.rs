@@ -6,6 +6,7 @@
 //! (the fused kernel, forward and backward), `heads.rs` (which head is where, and on which thread) and `mask.rs`; `cached.rs`
 //! is the attention of inference.
 
+mod cache_line;
 mod cached;
 mod heads;
 mod mask;

@@ -1,7 +1,7 @@
 //! The cache: however the tokens are fed, the logits are the same.
 
 use crate::support;
-use candle_core::Tensor;
+use candle_core::{DType, Tensor};
 use minigpt_model::{Error, Gpt, TokenChunk};
 use proptest::prelude::*;
 
@@ -16,11 +16,15 @@ fn tokens(n: usize, seed: u32) -> Vec<u32> {
 }
 
 fn assert_close(got: &Tensor, want: &Tensor) {
+    assert_within(2e-5, got, want);
+}
+
+fn assert_within(tolerance: f32, got: &Tensor, want: &Tensor) {
     let [got, want] = [got, want].map(|x| x.flatten_all().unwrap().to_vec1::<f32>().unwrap());
     assert_eq!(got.len(), want.len());
     let scale = want.iter().fold(0f32, |m, x| m.max(x.abs()));
     for (got, want) in got.iter().zip(&want) {
-        assert!((got - want).abs() <= 2e-5 * scale, "{got} is not {want}");
+        assert!((got - want).abs() <= tolerance * scale, "{got} is not {want}");
     }
 }
 
@@ -63,6 +67,21 @@ proptest! {
                 new = (0..rows.len()).map(|i| tokens(1 + (i + step) % 3, 50 + seed + i as u32)).collect();
                 rows.iter_mut().zip(&new).for_each(|(row, new)| row.extend(new));
             }
+        }
+    }
+}
+
+#[test]
+fn in_f16_it_takes_half_the_memory_and_is_nearly_as_exact() {
+    for gpt in models() {
+        let bytes = gpt.cache(3).unwrap().bytes();
+        let gpt = gpt.with_cache_dtype(DType::F16).cropped(BLOCK_SIZE).unwrap();
+        let mut cache = gpt.cache(3).unwrap();
+        assert_eq!(2 * cache.bytes(), bytes);
+        let rows = [tokens(7, 1), tokens(30, 2), tokens(1, 3)];
+        let logits = gpt.next_logits(&rows, &mut cache).unwrap();
+        for (i, row) in rows.iter().enumerate() {
+            assert_within(5e-3, &logits.get(i).unwrap(), &uncached(&gpt, row));
         }
     }
 }

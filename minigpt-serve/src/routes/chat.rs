@@ -4,7 +4,7 @@ use super::completions::FinishWord;
 use super::usage::{self, FINGERPRINT, StreamOptions, UsageAnswer};
 use crate::app::App;
 use crate::body::JsonBody;
-use crate::events::{self, Early, Events};
+use crate::events::{self, Early, Events, StreamEvent};
 use crate::logprobs::ChatLogprobs;
 use crate::messages::{self, ChatMessage};
 use crate::problem::{AccessErrors, BodyErrors, ErrorAnswer, Problem};
@@ -173,7 +173,7 @@ impl ChatRequest {
 /// Answer the last turn of a conversation, in the format that the model knows.
 #[utoipa::path(post, path = "/v1/chat/completions", request_body = ChatRequest, responses(
     (status = 200, description = "the answers; with `stream` as events that have what is new", content(
-        (ChatAnswer = "application/json"), (String = "text/event-stream"),
+        (ChatAnswer = "application/json"), (StreamEvent = "text/event-stream"),
     )),
     (status = 429, description = "too many requests are waiting", body = ErrorAnswer),
     BodyErrors,

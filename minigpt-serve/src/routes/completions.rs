@@ -3,7 +3,7 @@
 use super::usage::{self, FINGERPRINT, StreamOptions, UsageAnswer};
 use crate::app::App;
 use crate::body::JsonBody;
-use crate::events::{self, Early, Events};
+use crate::events::{self, Early, Events, StreamEvent};
 use crate::logprobs::LogprobLists;
 use crate::problem::{AccessErrors, BodyErrors, ErrorAnswer, Problem};
 use crate::prompts::Prompts;
@@ -153,7 +153,7 @@ impl CompletionRequest {
 /// Go on from a prompt, or several.
 #[utoipa::path(post, path = "/v1/completions", request_body = CompletionRequest, responses(
     (status = 200, description = "the texts; with `stream` as events of the same form", content(
-        (CompletionAnswer = "application/json"), (String = "text/event-stream"),
+        (CompletionAnswer = "application/json"), (StreamEvent = "text/event-stream"),
     )),
     (status = 429, description = "too many requests are waiting", body = ErrorAnswer),
     BodyErrors,

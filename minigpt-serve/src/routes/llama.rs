@@ -3,7 +3,7 @@
 use super::completions::FinishWord;
 use crate::app::App;
 use crate::body::JsonBody;
-use crate::events::{self, Early, Events};
+use crate::events::{self, Early, Events, StreamEvent};
 use crate::logprobs::{TokenEntry, entries};
 use crate::problem::{AccessErrors, BodyErrors, ErrorAnswer, Problem};
 use crate::prompts::{Prompts, encode};
@@ -122,7 +122,7 @@ pub(crate) struct Timings {
 /// Go on from a prompt. Also `/completions`. Several prompts give a list of answers.
 #[utoipa::path(post, path = "/completion", request_body = LlamaRequest, responses(
     (status = 200, description = "the text; with `stream` as events", content(
-        (LlamaAnswer = "application/json"), (String = "text/event-stream"),
+        (LlamaAnswer = "application/json"), (StreamEvent = "text/event-stream"),
     )),
     (status = 429, description = "too many requests are waiting", body = ErrorAnswer),
     BodyErrors,

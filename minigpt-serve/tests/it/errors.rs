@@ -46,6 +46,22 @@ fn bad_fields_are_named_with_a_400() {
 }
 
 #[test]
+fn what_is_wrong_is_said_in_words_and_not_in_types() {
+    let site = Site::new(vec![plain()]);
+    for (body, said) in [
+        (r#"{"prompt": "a", "temperature": "hot"}"#, "expected a number at"),
+        (r#"{"prompt": "a", "max_tokens": -1}"#, "expected a whole number, 0 or more at"),
+        ("[]", "must be a JSON object"),
+        ("3", "must be a JSON object"),
+    ] {
+        let json = [("content-type", "application/json")];
+        let reply = site.send("POST", "/v1/completions", &json, body.as_bytes());
+        let message = reply.problem()["message"].as_str().unwrap().to_owned();
+        assert!(reply.status == 400 && message.contains(said), "{body}: {message}");
+    }
+}
+
+#[test]
 fn a_prompt_that_is_too_long_is_refused_with_both_numbers() {
     let site = Site::new(vec![plain()]);
     for stream in [false, true] {

@@ -20,6 +20,8 @@ fn an_answer_has_llamas_fields() {
         (&json!("hello"), &json!(6))
     );
     assert_eq!(answer["tokens"].as_array().unwrap().len(), 6);
+    // A seed that was drawn comes back as it is from any program that reads JSON.
+    assert!(answer["generation_settings"]["seed"].as_u64().unwrap() < 1 << 32);
     let timings = &answer["timings"];
     assert_eq!((&timings["prompt_n"], &timings["predicted_n"]), (&json!(5), &json!(6)));
     assert!(

@@ -1,6 +1,7 @@
 //! The end of a server: nobody new, time for those who are there, then all is over.
 
 use crate::support::*;
+use minigpt_generate::EngineConfig;
 use minigpt_model::{Config, Device, Gpt};
 use minigpt_serve::ServeConfig;
 use serde_json::json;
@@ -39,6 +40,25 @@ fn short_texts_are_finished_and_new_ones_refused() {
         assert_eq!(Events::new(stream).last().as_deref(), Some("[DONE]"));
     }
     stopping.join().unwrap();
+}
+
+#[test]
+fn a_request_with_more_texts_than_slots_is_finished_too() {
+    let config = ServeConfig { shutdown_timeout: Duration::from_secs(60), ..config() };
+    let engine = EngineConfig { slots: 1, ..engine() };
+    let mut site = Site::with(config, vec![plain()], &engine);
+    let mut body = greedy("a", 90);
+    body["stream"] = json!(true);
+    body["n"] = json!(40);
+    let stream = site.open(
+        "POST",
+        "/v1/completions",
+        &[("content-type", "application/json")],
+        body.to_string().as_bytes(),
+    );
+    until("it writes", || site.status(0).counters.generated_tokens > 8);
+    site.running.take().unwrap().stop();
+    assert_eq!(Events::new(stream).last().as_deref(), Some("[DONE]"));
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn every_request_is_told_about_once_it_is_over() {
     let on_request = move |record: &RequestRecord| kept.lock().unwrap().push(record.clone());
     let config = ServeConfig { on_request: Some(Arc::new(on_request)), ..config() };
     let site = Site::with(config, vec![plain()], &engine());
-    site.get("/health");
+    site.send("HEAD", "/health", &[], b"");
     site.get("/nothing?secret=1");
     let mut body = greedy("hello", 7);
     site.ask("/v1/completions", &body);
@@ -146,6 +146,7 @@ fn every_request_is_told_about_once_it_is_over() {
     until("four records", || records.lock().unwrap().len() == 4);
     let records = records.lock().unwrap().clone();
     assert_eq!(records.iter().map(|r| r.status).collect::<Vec<_>>(), [200, 404, 200, 200]);
+    assert!(!records[0].left, "a HEAD has its whole answer");
     assert_eq!((records[1].path.as_str(), records[1].method.as_str()), ("/nothing", "GET"));
     for record in &records[2..] {
         assert_eq!((record.prompt_tokens, record.completion_tokens, record.left), (5, 7, false));

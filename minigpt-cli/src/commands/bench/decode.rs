@@ -32,6 +32,9 @@ pub struct DecodeArgs {
     /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
     #[arg(long, default_value = "f32", value_parser = dtype::among(dtype::TO_RUN))]
     dtype: ElementType,
+    /// How keys and values of the tokens so far are kept: in f16 they take half the memory.
+    #[arg(long, value_name = "TYPE", aliases = ["cache-type-k", "cache-type-v"], overrides_with = "cache_type", default_value = "f32", value_parser = dtype::among(dtype::TO_CACHE))]
+    cache_type: ElementType,
     /// How often to measure.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repeat: u32,
@@ -56,12 +59,12 @@ pub fn run(args: &DecodeArgs) -> Result<()> {
     let (rows, lengths) = (args.batch_size as usize, lengths(args, &config)?);
     let needed = inference_bytes(&config, rows, lengths.prompt, lengths.prompt + lengths.new);
     check_memory(needed, "a smaller --batch-size or --n-embd")?;
-    let gpt = args.model.open_as(&config, args.dtype)?;
+    let gpt = dtype::with_cache(args.model.open_as(&config, args.dtype)?, args.cache_type);
     let prompts = random_prompts(rows, lengths.prompt, config.vocab_size);
     let times = Times::of(args.warm_up, args.repeat, || write(&gpt, &prompts, lengths.new))?;
     let Lengths { prompt, new } = lengths;
     let title = t!("decode {}: {rows} × {new} tokens after prompts of {prompt}", args.model.title(&config));
-    let work = work(&config, rows, lengths, args.dtype);
+    let work = work(&config, rows, lengths, args);
     Report::new("decode", config, work, &times)?.show(args.json, &title)
 }
 
@@ -89,16 +92,16 @@ fn write(gpt: &Gpt, prompts: &[Vec<u32>], max_new_tokens: usize) -> Result<Durat
 }
 
 /// What one step takes: all weights of matrices, once for all rows, and the keys and values of each row so far.
-fn work(config: &Config, rows: usize, lengths: Lengths, dtype: ElementType) -> Work {
+fn work(config: &Config, rows: usize, lengths: Lengths, args: &DecodeArgs) -> Work {
     let seen = lengths.prompt + lengths.new / 2;
     let plan = Plan::new(config, rows, seen);
     let looked_up = if config.tie_word_embeddings { 0 } else { plan.parameters.token_embedding };
     let weights = plan.parameters.total - plan.parameters.position_embedding - looked_up;
+    let narrower = args.cache_type.bytes_an_element() / ElementType::F32.bytes_an_element();
+    let cache = narrower * rows as f64 * cache_bytes(config, seen) as f64;
     Work {
         tokens: rows as u64,
         flops: rows as f64 * plan.forward_flops_per_token as f64,
-        bytes_read: Some(
-            dtype.bytes_an_element() * weights as f64 + rows as f64 * cache_bytes(config, seen) as f64,
-        ),
+        bytes_read: Some(args.dtype.bytes_an_element() * weights as f64 + cache),
     }
 }

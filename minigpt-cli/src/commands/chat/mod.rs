@@ -26,7 +26,7 @@ pub struct ChatArgs {
     /// Talk with a model on a server that speaks OpenAI's interface, such as http://127.0.0.1:8080.
     #[arg(long, value_name = "URL", conflicts_with_all = ["format", "changes", "dtype", "device", "ctx_size"])]
     server: Option<String>,
-    /// The key that this server asks for.
+    /// The key that this server asks for; MINIGPT_API_KEY says the same.
     #[arg(long, value_name = "KEY", requires = "server")]
     api_key: Option<String>,
     /// How to speak to it; found out when absent.

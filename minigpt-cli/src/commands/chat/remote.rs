@@ -4,21 +4,21 @@ use super::STOP;
 use super::editor::{Terminal, Typed};
 use super::lines::{Lines, Said};
 use crate::input::{self, MOST_TEXT};
-use crate::output;
 use crate::sampling::SamplingArgs;
+use crate::{language, output};
 use anyhow::{Context, Result, bail, ensure};
 use minigpt_charts::bytes;
 use serde_json::{Map, Value, json};
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use ureq::{Agent, Body, http::Response};
+use ureq::http::{Response, StatusCode};
+use ureq::{Agent, Body};
 
 /// The largest event, and the largest answer that is no stream.
 const LARGEST: u64 = 16 << 20;
 
-const HELP: &str = "\
-  /help       this
+const HELP: &str = "  /help       this
   /reset      forget what was said
   /quit       leave, as does Ctrl-D
   A line that ends with \\ goes on in the next; all between two \"\"\" is one message. Ctrl-C stops an answer.";
@@ -43,7 +43,9 @@ impl Remote {
         sampling: &SamplingArgs,
     ) -> Result<Self> {
         let base = url.trim_end_matches('/');
-        let base = if base.ends_with("/v1") { base.to_owned() } else { format!("{base}/v1") };
+        let base = if base.contains("://") { base.to_owned() } else { format!("http://{base}") };
+        let base = if base.ends_with("/v1") { base } else { format!("{base}/v1") };
+        let key = key.or_else(|| std::env::var("MINIGPT_API_KEY").ok().filter(|key| !key.is_empty()));
         let agent = Agent::config_builder()
             .timeout_connect(Some(Duration::from_secs(10)))
             .http_status_as_error(false)
@@ -93,6 +95,11 @@ impl Remote {
         let message = serde_json::from_str::<Value>(&text).ok();
         let message = message.as_ref().and_then(|json| json["error"]["message"].as_str());
         match message {
+            _ if status == StatusCode::UNAUTHORIZED => {
+                bail!(
+                    "{url}: {status}: the key is missing or wrong: give it with --api-key KEY, or in MINIGPT_API_KEY"
+                )
+            }
             Some(message) => bail!("{url}: {status}: {message}"),
             None => bail!("{url}: {status}"),
         }
@@ -100,7 +107,7 @@ impl Remote {
 
     /// Talks until somebody leaves.
     pub fn run(&mut self) -> Result<()> {
-        output::note(&format!("{} on {}", self.model, self.base));
+        output::note(&format!("talking with {} on {}", self.model, self.base));
         if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
             return self.answer_lines();
         }
@@ -145,12 +152,12 @@ impl Remote {
         match said {
             Said::Message(message) => {
                 if let Err(error) = self.answer(message) {
-                    output::note(&format!("error: {error:#}"));
+                    output::quote(&language::error(&error));
                 }
             }
             Said::Command(command) => match command.trim() {
-                "quit" | "exit" => return Ok(false),
-                "reset" => {
+                "quit" | "exit" | "bye" => return Ok(false),
+                "reset" | "clear" => {
                     self.messages.clear();
                     output::note("forgotten");
                 }

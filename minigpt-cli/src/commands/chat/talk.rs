@@ -139,8 +139,9 @@ impl Chat {
         let (name, rest) = (words.next().unwrap_or(""), words.collect::<Vec<_>>().join(" "));
         match name {
             "help" | "?" => output::note(tr(HELP).trim_end()),
-            "quit" | "exit" => return Ok(Next::Quit),
-            "reset" => {
+            // `/bye` and `/clear` are Ollama's.
+            "quit" | "exit" | "bye" => return Ok(Next::Quit),
+            "reset" | "clear" => {
                 self.talk.reset();
                 output::note(tr("forgotten"));
             }
@@ -151,9 +152,12 @@ impl Chat {
                 output::note(&t!("format: {format}; {turns} turns so far\n{}", settings.trim_end()));
             }
             "set" => {
-                let (name, value) = rest
-                    .split_once([' ', '='])
-                    .context("write the setting and its value, for example /set temperature 0.7")?;
+                // As Ollama writes it: /set parameter temperature 0.7.
+                let (name, value) =
+                    rest.strip_prefix("parameter ")
+                        .unwrap_or(&rest)
+                        .split_once([' ', '='])
+                        .context("write the setting and its value, for example /set temperature 0.7")?;
                 self.settings.set(name, value.trim())?;
                 output::note(&t!("{name} is {}", value.trim()));
             }

@@ -24,9 +24,12 @@ use std::path::PathBuf;
 pub struct GenerateArgs {
     #[command(flatten)]
     model: ModelArg,
+    /// The text to go on with; --prompt says the same.
+    #[arg(value_name = "PROMPT", conflicts_with_all = ["prompt", "ids", "prompt_file", "prompts"])]
+    words: Vec<String>,
     /// The text to go on with; given several times, several prompts, each of which ends by itself. Standard input when there
     /// is no prompt at all.
-    #[arg(short, long, value_name = "TEXT", conflicts_with_all = ["ids", "prompt_file", "prompts"])]
+    #[arg(short, long, alias = "start", value_name = "TEXT", conflicts_with_all = ["ids", "prompt_file", "prompts"])]
     prompt: Vec<String>,
     /// Token ids to go on with, for example 1,2,3; works without a tokenizer. Given several times, several prompts.
     #[arg(long, value_name = "IDS", conflicts_with_all = ["prompt_file", "prompts"])]
@@ -53,7 +56,7 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "X", default_value_t = 1.0, allow_hyphen_values = true)]
     length_penalty: f64,
     /// How many texts to write.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, alias = "num-return-sequences", value_name = "N", default_value_t = 1)]
     num_samples: usize,
     /// A token that ends the text, beside the model's own; may be given several times.
     #[arg(long, value_name = "ID")]

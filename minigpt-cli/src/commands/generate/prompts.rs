@@ -41,7 +41,9 @@ pub fn read(args: &GenerateArgs, model: &ModelFolder) -> Result<Prompts> {
         false => Some(model.format()?),
     };
     let encoder = Encoder { model, format, wrapped: Cell::new(false) };
-    let ids = match (&args.prompts, &args.prompt[..], &args.ids[..]) {
+    let words = [args.words.join(" ")];
+    let texts = if args.words.is_empty() { &args.prompt[..] } else { &words[..] };
+    let ids = match (&args.prompts, texts, &args.ids[..]) {
         (Some(path), _, _) => lines(path, &encoder)?,
         (None, [], []) => vec![encoder.encode("the prompt", &whole(args)?)?],
         (None, [text], _) => vec![encoder.encode("the prompt", text)?],

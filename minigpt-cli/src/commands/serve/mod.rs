@@ -28,6 +28,9 @@ const SLOT_BYTES: u64 = 1 << 30;
 /// Serve models over HTTP, as OpenAI's and llama.cpp's clients know it.
 #[derive(Args)]
 pub struct ServeArgs {
+    /// Models, as --model takes them.
+    #[arg(value_name = "[NAME=]MODEL")]
+    in_position: Vec<String>,
     /// A model: a model folder, a run, a GGUF file, nanoGPT's ckpt.pt or hf:owner/name; NAME=MODEL gives it the name that
     /// clients use. May be given several times; the first is used where a client names none. The last demo's when absent.
     #[arg(short, long = "model", value_name = "[NAME=]MODEL")]
@@ -85,10 +88,11 @@ pub struct ServeArgs {
 
 /// Runs the command.
 pub fn run(args: &ServeArgs) -> Result<()> {
-    let named = match args.models.is_empty() {
-        true => vec![named::last_demo()?],
-        false => args.models.iter().map(|model| Named::parse(model)).collect(),
-    };
+    let mut named: Vec<Named> =
+        args.in_position.iter().chain(&args.models).map(|model| Named::parse(model)).collect();
+    if named.is_empty() {
+        named.push(named::last_demo()?);
+    }
     allow_many_files();
     let log = Log::start(args.log_format);
     let config = args.config(&log)?;

@@ -84,6 +84,9 @@ fn in_words(loss: f64, vocab_size: usize) -> String {
     let choices = loss.exp();
     let choices = if choices < 100.0 { format!("{choices:.1}") } else { count(choices.round() as u64) };
     let (all, guessing) = (count(vocab_size as u64), (vocab_size.max(1) as f64).ln());
+    if loss >= guessing {
+        return t!("no better than guessing among all {all} tokens, which would be a loss of {guessing:.2}");
+    }
     t!(
         "as unsure as a choice among {choices} tokens; guessing among all {all} would be a loss of {guessing:.2}"
     )
@@ -110,6 +113,9 @@ mod tests {
             in_words(1.5, 65),
             "as unsure as a choice among 4.5 tokens; guessing among all 65 would be a loss of 4.17"
         );
+        // It was "a choice among 1,883 tokens" of 8.
+        let worse = "no better than guessing among all 8 tokens, which would be a loss of 2.08";
+        assert_eq!(in_words(7.54, 8), worse);
     }
 
     #[test]

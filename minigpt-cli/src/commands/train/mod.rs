@@ -12,6 +12,7 @@ use crate::language::counted;
 use crate::{config_file, models, output, stop};
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use clap::error::ErrorKind;
 use ending::Ending;
 use minigpt::{Place, Run, RunConfig};
 use minigpt_model::{Config, Device};
@@ -30,7 +31,7 @@ pub struct TrainArgs {
     data: Option<PathBuf>,
     /// The run's configuration: a file, or one that is built in, for example shakespeare-cpu (`minigpt config list` shows
     /// them). A run that is resumed has its own.
-    #[arg(long, value_name = "NAME|FILE", required_unless_present_any = ["resume", "data"])]
+    #[arg(long, value_name = "NAME|FILE")]
     config: Option<PathBuf>,
     /// Change a setting, for example train.max_iters=100 or data.path=book.txt; --max_iters=100 does the same, for any setting
     /// (`minigpt config settings` shows them). When a run is resumed: how long it is and how it is watched, nothing that would
@@ -73,11 +74,18 @@ pub struct TrainArgs {
     device: DeviceKind,
 }
 
+/// What to say to somebody who names nothing to learn from.
+const NOTHING: &str = "what should it learn from? `minigpt train novel.txt` takes a text of yours, `minigpt train --config \
+    shakespeare-cpu` a configuration that is built in, `minigpt train --resume --out FOLDER` goes on with a run";
+
 /// Set by Ctrl-C and its like: the step under way is finished and saved.
 static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Runs the command.
 pub fn run(args: &TrainArgs) -> Result<()> {
+    if args.data.is_none() && args.config.is_none() && !args.resume {
+        return Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, format!("{NOTHING}\n")).into());
+    }
     let device = args.device.open()?;
     if args.eval_only {
         return eval_only::run(args, &folder(args)?, &device);

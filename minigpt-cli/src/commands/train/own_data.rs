@@ -7,7 +7,6 @@ use crate::output;
 use anyhow::{Context, Result, bail};
 use minigpt::{MINUTES, Suggestion};
 use minigpt_charts::{count, duration};
-use minigpt_model::parameters::Count;
 use std::path::{Path, PathBuf};
 
 /// Where standard input is kept, so that the run can go on.
@@ -107,17 +106,18 @@ pub fn announce(suggestion: &Suggestion, quiet: bool) {
             Some(_) => tr("tokens are pieces of words"),
         };
         output::note(&format!(
-            "chosen for it: {} layers, {} heads, width {}, context {}, about {} parameters; {tokens}",
-            model.n_layer,
-            model.n_head,
-            model.n_embd,
-            model.block_size,
-            count(Count::of(model).total),
+            "chosen for it: {} layers, {} heads, width {}, context {}; {tokens}",
+            model.n_layer, model.n_head, model.n_embd, model.block_size,
         ));
     }
     if let Some(seconds) = suggestion.seconds {
         let steps = count(config.train.max_iters);
         let other = if seconds == 60.0 * MINUTES { tr("; --minutes N for another time") } else { "" };
         output::note(&format!("{steps} steps, about {} on this machine{other}", duration(seconds)));
+    }
+    if let Some(epochs) = suggestion.enough {
+        output::note(&format!(
+            "that is {epochs} times the whole data; more would only learn it by heart (--max_iters=N says otherwise)"
+        ));
     }
 }
