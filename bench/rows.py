@@ -95,7 +95,9 @@ def rows(models, plan):
                 "transformers": ["transformers", "prefill", *model, *prefill],
                 "llama.cpp": ["llama", "prefill", *f32, *prefill],
             },
-            repeat=3,
+            repeat=5,
+            # The first three passes of a model read it in its file.
+            warm_up=4,
         ),
         Row(
             "first-token",
