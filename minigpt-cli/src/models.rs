@@ -44,8 +44,8 @@ pub struct LoadArgs {
 /// How quantised matrices are multiplied.
 #[derive(Args)]
 pub struct ProductArgs {
-    /// Multiply the matrices of a quantised file as what they stand for, not as small integers with activations of 8 bits:
-    /// several times slower, without that rounding.
+    /// Multiply quantised matrices as what they stand for, not as small integers with activations of 8 bits: slower, without
+    /// that rounding.
     #[arg(long)]
     exact: bool,
 }

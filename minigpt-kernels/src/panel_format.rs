@@ -37,6 +37,11 @@ pub trait PanelFormat: Copy + Send + Sync + 'static {
     /// The weights of one column as f32.
     fn column(&self, column: usize, steps: &mut [f32]);
 
+    /// The block of one column, where a unit is made of blocks that can be multiplied in another way.
+    fn block(&self, _column: usize) -> Option<Q8Block> {
+        None
+    }
+
     /// The lines themselves, where a unit is one.
     fn lines(_units: &[Self]) -> Option<&[PanelLine]> {
         None
@@ -246,6 +251,15 @@ impl PanelFormat for Q8Unit {
                 line[i] = scales[i] * f32::from(integers[side][i]);
             }
         }
+    }
+
+    fn block(&self, column: usize) -> Option<Q8Block> {
+        let mut block = [0; size_of::<Q8Block>()];
+        block[..2].copy_from_slice(&self.scales.as_flattened()[column].to_le_bytes());
+        for (byte, integers) in block[2..].iter_mut().zip(&self.integers) {
+            *byte = integers.as_flattened()[column] as u8;
+        }
+        Some(block)
     }
 
     fn column(&self, column: usize, steps: &mut [f32]) {

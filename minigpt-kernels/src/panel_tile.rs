@@ -198,17 +198,67 @@ unsafe fn rows_avx512<W: PanelFormat, const R: usize, const P: usize>(
             }
             at = at.add(W::STEPS);
         }
-        for (p, (output, columns)) in outputs.into_iter().zip(columns).enumerate() {
-            let mask = (1u32 << columns).wrapping_sub(1) as __mmask16;
-            for (i, sums) in sums.iter().enumerate() {
-                let base = output.base.map(|(base, stride)| base.add(i * stride));
-                let sum = match base {
-                    Some(base) => _mm512_add_ps(sums[p], _mm512_maskz_loadu_ps(mask, base)),
-                    None => sums[p],
-                };
-                _mm512_mask_storeu_ps(output.to.add(i * output.stride), mask, sum);
+        for (i, sums) in sums.into_iter().enumerate() {
+            store_avx512(outputs, i, columns, sums);
+        }
+    }
+}
+
+/// `outputs = bases + sums`, row `i` of them.
+///
+/// # Safety
+/// The CPU has AVX-512, and row `i` of each output and of its base has `columns` ≤ 16 elements.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn store_avx512<const P: usize>(
+    outputs: [Output; P],
+    i: usize,
+    columns: [usize; P],
+    sums: [__m512; P],
+) {
+    for ((output, columns), sum) in outputs.into_iter().zip(columns).zip(sums) {
+        let mask = (1u32 << columns).wrapping_sub(1) as __mmask16;
+        // SAFETY: the caller's; others are not touched.
+        unsafe {
+            let sum = match output.base {
+                Some((base, stride)) => _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, base.add(i * stride))),
+                None => sum,
+            };
+            _mm512_mask_storeu_ps(output.to.add(i * output.stride), mask, sum);
+        }
+    }
+}
+
+/// `outputs = bases + rows · panels`, of up to [`AVX512_ROWS`] rows that are packed in a whole tile, and two panels of up to
+/// sixteen columns.
+///
+/// # Safety
+/// The CPU has AVX-512. The tile has as many steps as both panels, and the outputs and their bases have room for as many rows
+/// and columns.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+pub unsafe fn packed_tile_avx512(
+    outputs: [Output; 2],
+    [rows, left, right]: [usize; 3],
+    x: *const f32,
+    panels: [&[PanelLine]; 2],
+) {
+    debug_assert_eq!(panels[0].len(), panels[1].len());
+    let mut sums = [[_mm512_setzero_ps(); 2]; AVX512_ROWS];
+    for (p, (left, right)) in panels[0].iter().zip(panels[1]).enumerate() {
+        // SAFETY: the tile has this step, and a line has sixteen elements.
+        unsafe {
+            let w = [_mm512_loadu_ps(left.as_ptr()), _mm512_loadu_ps(right.as_ptr())];
+            for (i, sums) in sums.iter_mut().enumerate() {
+                let a = _mm512_set1_ps(*x.add(p * AVX512_ROWS + i));
+                *sums = [_mm512_fmadd_ps(a, w[0], sums[0]), _mm512_fmadd_ps(a, w[1], sums[1])];
             }
         }
+    }
+    for (i, sums) in sums.into_iter().enumerate().take(rows) {
+        // SAFETY: the caller's.
+        unsafe { store_avx512(outputs, i, [left, right], sums) };
     }
 }
 

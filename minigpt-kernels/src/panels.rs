@@ -7,7 +7,7 @@
 #![expect(unsafe_code, reason = "threads write disjoint columns of one buffer through pointers")]
 
 use crate::matrix::Matrix;
-use crate::panel_format::{COLUMNS, PanelFormat, PanelLine};
+use crate::panel_format::{COLUMNS, PanelFormat, PanelLine, Q8Block};
 use crate::panel_tile::{Panel, TileRows, extend_portable, tile_portable};
 use crate::product::{Output, TILE_ROWS, inner_steps};
 use crate::simd;
@@ -16,7 +16,9 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
-use crate::panel_tile::{AVX512_ROWS, expand_avx2, extend_avx2, tile_avx2, tile_avx512, two_tiles_avx2};
+use crate::panel_tile::{
+    AVX512_ROWS, expand_avx2, extend_avx2, packed_tile_avx512, tile_avx2, tile_avx512, two_tiles_avx2,
+};
 
 /// Multiply-adds that are worth a task of their own, where the threads are awake.
 const TASK: usize = 1 << 15;
@@ -38,8 +40,8 @@ pub struct Panels<W> {
 }
 
 thread_local! {
-    /// Packed rows, and an expanded panel.
-    static SCRATCH: RefCell<(Vec<f32>, Vec<PanelLine>)> = RefCell::default();
+    /// Packed rows, and two expanded panels.
+    static SCRATCH: RefCell<(Vec<f32>, [Vec<PanelLine>; 2])> = RefCell::default();
 }
 
 impl<W: PanelFormat> Panels<W> {
@@ -70,6 +72,17 @@ impl<W: PanelFormat> Panels<W> {
         for (unit, out) in units.iter().zip(out.chunks_exact_mut(W::STEPS)) {
             unit.column(column % width, out);
         }
+    }
+
+    /// The blocks that it was made of, column by column, where [`PanelFormat::block`] has them.
+    pub fn blocks(&self) -> Option<Vec<Q8Block>> {
+        let width = W::SIDES * COLUMNS;
+        let column = |column: usize| {
+            let units = self.panel(column / COLUMNS).units.iter();
+            units.map(|unit| unit.block(column % width)).collect::<Option<Vec<_>>>()
+        };
+        let columns = (0..self.n).into_par_iter().map(column).collect::<Option<Vec<_>>>()?;
+        Some(columns.concat())
     }
 
     fn panel(&self, panel: usize) -> Panel<'_, W> {
@@ -134,11 +147,13 @@ impl<W: PanelFormat> Product<'_, W> {
     /// `x` lies inside its buffer, and the output has room for all rows and columns.
     unsafe fn part(&self, panels: Range<usize>) {
         SCRATCH.with_borrow_mut(|(packed, lines)| {
-            lines.resize(lines.len().max(inner_steps(self.weight.k)), [0.0; COLUMNS]);
+            for lines in lines.iter_mut() {
+                lines.resize(lines.len().max(inner_steps(self.weight.k)), [0.0; COLUMNS]);
+            }
             // SAFETY: the caller's.
             unsafe {
                 match self.x.rows <= FEW_ROWS {
-                    true => self.few_rows(panels, lines),
+                    true => self.few_rows(panels, &mut lines[0]),
                     false => self.many_rows(panels, packed, lines),
                 }
             }
@@ -173,18 +188,57 @@ impl<W: PanelFormat> Product<'_, W> {
     ///
     /// # Safety
     /// As for [`Product::part`].
-    unsafe fn many_rows(&self, panels: Range<usize>, packed: &mut Vec<f32>, lines: &mut [PanelLine]) {
-        let m = self.x.rows;
-        let height = m.div_ceil(m.div_ceil(BLOCK_ROWS)).next_multiple_of(TILE_ROWS);
+    unsafe fn many_rows(&self, panels: Range<usize>, packed: &mut Vec<f32>, lines: &mut [Vec<PanelLine>; 2]) {
+        let (m, tile) = (self.x.rows, most_tile_rows());
+        let height = m.div_ceil(m.div_ceil(BLOCK_ROWS)).next_multiple_of(tile);
         for steps in self.blocks() {
             for top in (0..m).step_by(height) {
                 let rows = top..(top + height).min(m);
-                let block = self.x.part(rows.clone(), steps.clone());
-                let x = pack_rows(packed, block);
+                let x = pack_rows(packed, self.x.part(rows.clone(), steps.clone()));
+                #[cfg(target_arch = "x86_64")]
+                if simd::has_avx512() {
+                    for panel in panels.clone().step_by(2) {
+                        // An odd one is multiplied twice, and stored once.
+                        let both = [panel, (panel + 1).min(panels.end - 1)];
+                        // SAFETY: the caller's, and just asked; the packed rows are those of the block.
+                        unsafe { self.packed_rows(both, rows.clone(), steps.clone(), x, lines) };
+                    }
+                    continue;
+                }
                 for panel in panels.clone() {
                     // SAFETY: the caller's; the packed rows are those of the block.
-                    unsafe { self.rows(panel, rows.clone(), steps.clone(), x, lines, TILE_ROWS) };
+                    unsafe { self.rows(panel, rows.clone(), steps.clone(), x, &mut lines[0], tile) };
                 }
+            }
+        }
+    }
+
+    /// Packed rows times blocks of two panels, which may be the same one.
+    ///
+    /// # Safety
+    /// As for [`Product::part`]; the CPU has AVX-512, and the rows are packed in whole tiles.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn packed_rows(
+        &self,
+        panels: [usize; 2],
+        rows: Range<usize>,
+        steps: Range<usize>,
+        x: TileRows,
+        [first, second]: &mut [Vec<PanelLine>; 2],
+    ) {
+        let lines = |panel: usize, buffer| {
+            let weight = self.panel(panel, &steps);
+            W::lines(weight.units).unwrap_or_else(|| expand(weight, buffer, false))
+        };
+        let second = lines(panels[1], &mut second[..steps.len()]);
+        let lines = [lines(panels[0], &mut first[..steps.len()]), second];
+        let right = if panels[0] == panels[1] { 0 } else { self.columns(panels[1]) };
+        for i in (0..rows.len()).step_by(AVX512_ROWS) {
+            let size = [AVX512_ROWS.min(rows.len() - i), self.columns(panels[0]), right];
+            // SAFETY: the caller's.
+            unsafe {
+                let outputs = panels.map(|panel| self.output(rows.start + i, panel, steps.start));
+                packed_tile_avx512(outputs, size, x.at.wrapping_add(i * steps.len()), lines);
             }
         }
     }
@@ -294,39 +348,54 @@ impl<W: PanelFormat> Product<'_, W> {
     }
 }
 
+/// Rows of a tile at most.
+fn most_tile_rows() -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if simd::has_avx512() {
+        return AVX512_ROWS;
+    }
+    TILE_ROWS
+}
+
 /// Rows of a tile when so many, which are read where they lie, are split evenly.
 fn tile_rows(m: usize) -> usize {
-    #[cfg(target_arch = "x86_64")]
-    let most = if simd::has_avx512() { AVX512_ROWS } else { TILE_ROWS };
-    #[cfg(not(target_arch = "x86_64"))]
-    let most = TILE_ROWS;
-    m.div_ceil(m.div_ceil(most).max(1)).max(1)
+    m.div_ceil(m.div_ceil(most_tile_rows()).max(1)).max(1)
 }
 
 /// Whether so many rows are multiplied with two panels at once: as long as the sums fit into the registers, or the panels share
 /// their units.
 fn takes_two_panels<W: PanelFormat>(m: usize) -> bool {
-    is_avx2() && (m <= 3 || W::SIDES == 2 && m < EXPANDED)
+    match W::SIDES {
+        1 => is_avx2() && m <= 3 || most_tile_rows() > TILE_ROWS,
+        _ => is_avx2() && m < EXPANDED,
+    }
 }
 
-/// Rows as tiles read them: step by step, the elements of six rows side by side. The last tile is filled up with zeros.
+/// Rows as tiles read them: step by step, the elements of a tile's rows side by side. The last tile is filled up with zeros.
 fn pack_rows(packed: &mut Vec<f32>, block: Matrix) -> TileRows {
-    let size = block.rows.next_multiple_of(TILE_ROWS) * block.columns;
+    let tile = most_tile_rows();
+    let size = block.rows.next_multiple_of(tile) * block.columns;
     packed.resize(packed.len().max(size), 0.0);
+    let rows = TileRows { at: packed.as_ptr(), row: 1, step: tile };
     #[cfg(target_arch = "x86_64")]
     if is_avx2() {
         // SAFETY: just asked; the block lies inside its buffer, and there is room for all of it.
-        unsafe { crate::packing::pack::<TILE_ROWS>(packed, block) };
-        return TileRows { at: packed.as_ptr(), row: 1, step: TILE_ROWS };
+        unsafe {
+            match tile {
+                AVX512_ROWS => crate::packing::pack::<AVX512_ROWS>(packed, block),
+                _ => crate::packing::pack::<TILE_ROWS>(packed, block),
+            }
+        }
+        return rows;
     }
-    let tiles = packed[..size].chunks_exact_mut((TILE_ROWS * block.columns).max(1));
-    for (tile, packed) in tiles.enumerate() {
+    let tiles = packed[..size].chunks_exact_mut((tile * block.columns).max(1));
+    for (number, packed) in tiles.enumerate() {
         for (at, to) in packed.iter_mut().enumerate() {
-            let (i, p) = (tile * TILE_ROWS + at % TILE_ROWS, at / TILE_ROWS);
+            let (i, p) = (number * tile + at % tile, at / tile);
             *to = if i < block.rows { block.data[i * block.row_stride + p] } else { 0.0 };
         }
     }
-    TileRows { at: packed.as_ptr(), row: 1, step: TILE_ROWS }
+    rows
 }
 
 fn expand<'a, W: PanelFormat>(panel: Panel<W>, lines: &'a mut [PanelLine], ahead: bool) -> &'a [PanelLine] {

@@ -1,6 +1,8 @@
 //! Pure arithmetic and pure reading, to measure the peak of a CPU: what the speed of everything else can be compared with.
 //! Nothing here reads a clock; the caller does.
 
+#![cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "vector instructions"))]
+
 use super::simd;
 use std::hint::black_box;
 
@@ -21,8 +23,32 @@ pub enum Lanes {
 pub fn multiply_adds(rounds: usize, lanes: Lanes) -> usize {
     match lanes {
         Lanes::Eight => chains::<8>(rounds),
+        #[cfg(target_arch = "x86_64")]
+        Lanes::Sixteen if simd::has_avx512() => {
+            // SAFETY: just asked.
+            unsafe { chains_avx512(rounds) }
+        }
         Lanes::Sixteen => chains::<16>(rounds),
     }
+}
+
+/// [`chains`] of the widest registers, which the compiler does not choose by itself.
+///
+/// # Safety
+/// The CPU has AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn chains_avx512(rounds: usize) -> usize {
+    use std::arch::x86_64::*;
+    let (a, b) = (_mm512_set1_ps(black_box(0.999)), _mm512_set1_ps(black_box(0.001)));
+    let mut chains = [_mm512_set1_ps(black_box(0.5)); CHAINS];
+    for _ in 0..rounds {
+        for chain in &mut chains {
+            *chain = _mm512_fmadd_ps(*chain, a, b);
+        }
+    }
+    black_box(chains);
+    2 * rounds * CHAINS * 16
 }
 
 fn chains<const LANES: usize>(rounds: usize) -> usize {

@@ -1,7 +1,8 @@
-//! Quantised matrices: blocks of small integers with common scales, in the formats of llama.cpp. Those of 8 bits and plain
-//! numbers of 16 and 32 bits are laid out as panels and multiplied as they are. Of the others, sixteen rows are dequantised
-//! at a time, so that the product is that of the dequantised matrix; or their integers are multiplied, with the other factor
-//! in 8 bits ([`QuantizedProduct`]). Either way an element is summed in the same order whatever the number of rows.
+//! Quantised matrices: blocks of small integers with common scales, in the formats of llama.cpp, and floats of 16 and 32 bits.
+//!
+//! Either the product is that of the dequantised matrix: floats and Q8_0 are laid out as panels and multiplied as they are, of
+//! the others sixteen rows are dequantised at a time. Or the integers of the blocks are multiplied, with the other factor in 8
+//! bits ([`QuantizedProduct`]). Either way an element is summed in the same order whatever the number of rows.
 #![expect(unsafe_code, reason = "blocks are read from bytes")]
 
 use super::eight_bit::{self, BlockFormat, EightBitPanels};
@@ -28,7 +29,7 @@ pub struct QuantizedMatrix {
     product: QuantizedProduct,
 }
 
-/// How a matrix of 2 to 6 bits is multiplied. One of 8 bits or more is always multiplied exactly.
+/// How a matrix of 2 to 8 bits is multiplied. One of 16 bits is always multiplied exactly.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum QuantizedProduct {
     /// As the dequantised matrix, with activations in f32: what the file's numbers say.
@@ -85,6 +86,10 @@ impl<W: PanelFormat> Blocks for Panels<W> {
     fn product(&self, x: Matrix, _rows: usize, bias: Option<&[f32]>) -> Vec<f32> {
         Panels::product(self, x, bias)
     }
+
+    fn bytes(&self) -> Option<Cow<'_, [u8]>> {
+        self.blocks().map(|blocks| Cow::Owned(blocks.into_flattened()))
+    }
 }
 
 impl<F: BlockFormat> Blocks for EightBitPanels<F> {
@@ -120,6 +125,7 @@ fn blocks(dtype: GgmlDType, product: QuantizedProduct, bytes: &[u8], rows: usize
             GgmlDType::Q4K => Arc::new(EightBitPanels::<eight_bit::Q4K>::new(bytes, rows)),
             GgmlDType::Q5K => Arc::new(EightBitPanels::<eight_bit::Q5K>::new(bytes, rows)),
             GgmlDType::Q6K => Arc::new(EightBitPanels::<eight_bit::Q6K>::new(bytes, rows)),
+            GgmlDType::Q8_0 => Arc::new(EightBitPanels::<eight_bit::Q8_0>::new(bytes, rows)),
             _ => exact(dtype, bytes, rows),
         },
     }
@@ -341,7 +347,7 @@ mod tests {
             let rows = |weight: &QuantizedMatrix| flat(weight.rows(&[36, 0]).unwrap());
             assert_eq!(rows(&eight_bit), rows(&weight));
             let (exact, rounded) = (product(&weight), product(&eight_bit));
-            let has_a_choice = !matches!(dtype, GgmlDType::F16 | GgmlDType::BF16 | GgmlDType::Q8_0);
+            let has_a_choice = !matches!(dtype, GgmlDType::F16 | GgmlDType::BF16);
             assert_eq!(exact != rounded, has_a_choice, "{dtype:?}");
             assert_eq!(product(&eight_bit.with_product(QuantizedProduct::Exact)), exact);
         }

@@ -26,6 +26,19 @@ pub fn has_avx512() -> bool {
     has_avx2() && std::arch::is_x86_feature_detected!("avx512f")
 }
 
+/// Whether it also multiplies integers of 8 bits and adds four products in one instruction (VNNI).
+#[cfg(target_arch = "x86_64")]
+pub fn has_vnni() -> bool {
+    has_avx512() && cpu_has_vnni()
+}
+
+/// The same of the CPU, whatever the dispatch chooses.
+#[cfg(target_arch = "x86_64")]
+pub fn cpu_has_vnni() -> bool {
+    use std::arch::is_x86_feature_detected;
+    is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vnni")
+}
+
 /// Whether the dispatch chooses the plain kernels.
 pub fn is_plain() -> bool {
     #[cfg(target_arch = "x86_64")]

@@ -56,7 +56,7 @@ impl Gpt {
         Ok(gpt)
     }
 
-    /// The same model with matrices of 2 to 6 bits multiplied in this way; those of a file are at first multiplied exactly.
+    /// The same model with matrices of 2 to 8 bits multiplied in this way; those of a file are at first multiplied exactly.
     pub fn with_quantized_product(self, product: QuantizedProduct) -> Result<Self> {
         let cache_dtype = self.cache_dtype;
         let (config, weights) = self.into_weights();

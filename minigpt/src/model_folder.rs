@@ -32,7 +32,7 @@ impl ModelFolder {
     }
 
     /// Opens a model on the CPU: a model folder, a run (its `best`, else its `last`), a GGUF file, nanoGPT's `ckpt.pt`, or
-    /// `hf:owner/name` of the hub, which is fetched the first time. Matrices of 2 to 6 bits are multiplied with activations of
+    /// `hf:owner/name` of the hub, which is fetched the first time. Matrices of 2 to 8 bits are multiplied with activations of
     /// 8 bits, as llama.cpp does; see [`Self::open_exact`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_on(path, &Device::Cpu)

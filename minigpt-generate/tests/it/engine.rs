@@ -57,6 +57,7 @@ fn models() -> &'static [Gpt] {
                 }
                 let product = match element_type {
                     Some(Q4_0) => QuantizedProduct::Exact,
+                    Some(Q8_0) if n_embd == 64 => QuantizedProduct::Exact,
                     _ => QuantizedProduct::EightBit,
                 };
                 match element_type {

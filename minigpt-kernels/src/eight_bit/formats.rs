@@ -50,13 +50,23 @@ pub enum BitPlace {
     Halves { at: usize },
     /// One bit each, in 4 bytes.
     Single { at: usize },
+    /// All bits of 32 bytes with a sign, kept as what they are above −128.
+    Signed { at: usize },
 }
+
+/// The lowest `bits` bits.
+const fn mask(bits: usize) -> u8 {
+    ((1u16 << bits) - 1) as u8
+}
+
+/// What stands for itself less 128: the sign's bit, inverted.
+const SIGN: u8 = 0x80;
 
 impl BitPlace {
     /// Adds `bits` bits of each integer, from bit `to` on.
     #[inline(always)]
     fn read(self, block: &[u8], bits: usize, to: usize, integers: &mut [u8; STEPS]) {
-        let mask = (1u8 << bits) - 1;
+        let mask = mask(bits);
         let read = |integers: &mut [u8], bytes: &[u8], shift: usize| {
             integers
                 .iter_mut()
@@ -75,6 +85,9 @@ impl BitPlace {
                     *integer |= (block[at + step / 8] >> (step % 8) & mask) << to;
                 }
             }
+            Self::Signed { at } => {
+                integers.iter_mut().zip(&block[at..]).for_each(|(integer, byte)| *integer = byte ^ SIGN);
+            }
         }
     }
 
@@ -83,11 +96,15 @@ impl BitPlace {
         for (step, integer) in integers.iter().enumerate() {
             let (at, shift) = match self {
                 Self::Nowhere => return,
+                Self::Signed { at } => {
+                    block[at + step] = integer ^ SIGN;
+                    continue;
+                }
                 Self::Bytes { at, shift } => (at + step, shift),
                 Self::Halves { at } => (at + step % 16, step / 16 * 4),
                 Self::Single { at } => (at + step / 8, step % 8),
             };
-            block[at] |= (integer >> from & ((1 << bits) - 1)) << shift;
+            block[at] |= (integer >> from & mask(bits)) << shift;
         }
     }
 }
@@ -184,6 +201,7 @@ short_blocks! {
     Q4_1, k::BlockQ4_1, 2, Integers<4, 0>, FactorAndMinimum, BitPlace::Halves { at: 4 }, BitPlace::Nowhere;
     Q5_0, k::BlockQ5_0, 1, Integers<4, 1>, Factor<16>, BitPlace::Halves { at: 6 }, BitPlace::Single { at: 2 };
     Q5_1, k::BlockQ5_1, 2, Integers<4, 1>, FactorAndMinimum, BitPlace::Halves { at: 8 }, BitPlace::Single { at: 4 };
+    Q8_0, k::BlockQ8_0, 1, Integers<8, 0>, Factor<128>, BitPlace::Signed { at: 2 }, BitPlace::Nowhere;
 }
 
 /// A format whose blocks are 256 integers. The file has its scales where `scales` says, and its integers in 8 groups of 32.

@@ -1,4 +1,4 @@
-//! The small integers of quantised weights, of 2 to 6 bits: 32 inner steps of sixteen columns.
+//! The small integers of quantised weights, of 2 to 8 bits: 32 inner steps of sixteen columns.
 //!
 //! Four steps of a column lie in a word, so that a vector instruction multiplies four steps of eight columns with the same
 //! four activations. An integer's low bits and its high bits lie in planes of their own, as in the files, and a word holds
@@ -13,7 +13,7 @@ use std::array::from_fn;
 /// Inner steps that share a place in every plane.
 pub const STEPS: usize = 32;
 /// Four inner steps of a column.
-const QUADS: usize = STEPS / 4;
+pub const QUADS: usize = STEPS / 4;
 /// The columns of an AVX2 register.
 pub const HALF: usize = COLUMNS / 2;
 
@@ -23,7 +23,7 @@ pub const HALF: usize = COLUMNS / 2;
 struct Plane<const BITS: usize>([[[u32; HALF]; 2]; BITS]);
 
 impl<const BITS: usize> Plane<BITS> {
-    const MASK: u32 = 0x0101_0101 * ((1 << BITS) - 1);
+    const MASK: u32 = 0x0101_0101 * ((1u32 << BITS) - 1);
 
     /// In which line a group of four steps lies, and how far its bits are shifted there.
     #[inline(always)]
@@ -66,6 +66,29 @@ impl<const BITS: usize> Plane<BITS> {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+impl<const BITS: usize> Plane<BITS> {
+    /// Four steps of all sixteen columns.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn load_512(&self, quad: usize) -> __m512i {
+        if BITS == 0 {
+            return _mm512_setzero_si512();
+        }
+        let (line, shift) = Self::place(quad);
+        // SAFETY: a line has sixteen words.
+        let words = unsafe { _mm512_loadu_si512(self.0[line].as_ptr().cast()) };
+        if BITS == 8 {
+            return words;
+        }
+        let shifted = _mm512_srl_epi32(words, _mm_cvtsi32_si128(shift as i32));
+        _mm512_and_si512(shifted, _mm512_set1_epi32(Self::MASK as i32))
+    }
+}
+
 /// Integers of `LOW + HIGH` bits from 0 on.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -94,6 +117,13 @@ pub trait SmallIntegers: Copy + Send + Sync + 'static {
     /// The CPU has AVX2.
     #[cfg(target_arch = "x86_64")]
     unsafe fn load(&self, half: usize) -> [__m256i; QUADS];
+
+    /// Four steps of all sixteen columns.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn load_512(&self, quad: usize) -> __m512i;
 }
 
 impl<const LOW: usize, const HIGH: usize> SmallIntegers for Integers<LOW, HIGH> {
@@ -129,6 +159,23 @@ impl<const LOW: usize, const HIGH: usize> SmallIntegers for Integers<LOW, HIGH> 
             }
         })
     }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn load_512(&self, quad: usize) -> __m512i {
+        // SAFETY: the caller's.
+        unsafe {
+            let low = self.low.load_512(quad);
+            match HIGH {
+                0 => low,
+                _ => {
+                    let shift = _mm_cvtsi32_si128(LOW as i32);
+                    _mm512_or_si512(low, _mm512_sll_epi32(self.high.load_512(quad), shift))
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -152,6 +199,12 @@ mod tests {
                 };
                 assert_eq!(vectors, from_fn(|quad| integers.quads(half, quad)));
             }
+            for quad in 0..if std::arch::is_x86_feature_detected!("avx512f") { QUADS } else { 0 } {
+                // SAFETY: the CPU has AVX-512, and a vector is sixteen words.
+                let vector =
+                    unsafe { std::mem::transmute::<__m512i, [[u32; HALF]; 2]>(I::load_512(&integers, quad)) };
+                assert_eq!(vector, [0, 1].map(|half| integers.quads(half, quad)));
+            }
         }
     }
 
@@ -162,5 +215,6 @@ mod tests {
         assert_kept::<Integers<4, 0>>();
         assert_kept::<Integers<4, 1>>();
         assert_kept::<Integers<4, 2>>();
+        assert_kept::<Integers<8, 0>>();
     }
 }

@@ -1,4 +1,4 @@
-//! Products with 8-bit activations, for weights whose blocks have integers of 2 to 6 bits: the formats of llama.cpp.
+//! Products with 8-bit activations, for weights whose blocks have integers of 2 to 8 bits: the formats of llama.cpp.
 //!
 //! An activation is rounded to 8 bits, in blocks as long as the weight's, and the products of a block are summed as integers.
 //! That is what llama.cpp does; it is several times faster than expanding the weights, and not what their numbers say to the
@@ -23,14 +23,14 @@ use crate::product::Output;
 use crate::simd;
 use candle_core::quantized::GgmlType;
 use formats::Unit;
-pub use formats::{BlockFormat, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K};
+pub use formats::{BlockFormat, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
 use rayon::prelude::*;
 use rows::EightBitRows;
 use std::ops::Range;
 use tile::{TILE_ROWS, tile_portable};
 
 #[cfg(target_arch = "x86_64")]
-use tile::tile_avx2;
+use tile::{tile_avx2, tile_vnni, vnni_rows};
 
 /// Multiply-adds that are worth a task of their own, where the threads are awake.
 const TASK: usize = 1 << 17;
@@ -126,6 +126,11 @@ impl<F: BlockFormat> Product<'_, F> {
     /// # Safety
     /// `x` has `m` rows, and the output has room for all rows and columns.
     unsafe fn panels(&self, panels: Range<usize>) {
+        #[cfg(target_arch = "x86_64")]
+        if simd::has_vnni() {
+            // SAFETY: the caller's, and just asked.
+            return unsafe { self.panels_vnni(panels) };
+        }
         let plain = simd::is_plain();
         for panel in panels {
             let mut row = 0;
@@ -142,6 +147,47 @@ impl<F: BlockFormat> Product<'_, F> {
                 };
             }
         }
+    }
+
+    /// The same for a CPU with VNNI: as few tiles as hold all rows, of about the same size.
+    ///
+    /// # Safety
+    /// As for [`Product::panels`]; the CPU has AVX2, F16C and AVX-512 with BW and VNNI.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn panels_vnni(&self, panels: Range<usize>) {
+        let most = self.m.div_ceil(self.m.div_ceil(vnni_rows::<F>()).max(1));
+        for panel in panels {
+            let mut row = 0;
+            while row < self.m {
+                // SAFETY: the caller's.
+                row += unsafe {
+                    match most.min(self.m - row) {
+                        1 => self.rows_vnni::<1>(panel, row),
+                        2 => self.rows_vnni::<2>(panel, row),
+                        3 => self.rows_vnni::<3>(panel, row),
+                        4 => self.rows_vnni::<4>(panel, row),
+                        5 => self.rows_vnni::<5>(panel, row),
+                        6 => self.rows_vnni::<6>(panel, row),
+                        7 => self.rows_vnni::<7>(panel, row),
+                        _ => self.rows_vnni::<8>(panel, row),
+                    }
+                };
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Product::panels_vnni`]; there are so many rows.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn rows_vnni<const R: usize>(&self, panel: usize, row: usize) -> usize {
+        // SAFETY: the caller's.
+        unsafe {
+            let y = tile_vnni::<F, R>(self.weight.panel(panel), self.x, row);
+            for (i, y) in y.iter().enumerate() {
+                self.store(panel, row + i, y);
+            }
+        }
+        R
     }
 
     /// # Safety
@@ -213,6 +259,7 @@ mod tests {
             $check::<Q4K>(GgmlDType::Q4K, $($arguments),*);
             $check::<Q5K>(GgmlDType::Q5K, $($arguments),*);
             $check::<Q6K>(GgmlDType::Q6K, $($arguments),*);
+            $check::<Q8_0>(GgmlDType::Q8_0, $($arguments),*);
         };
     }
 
@@ -260,7 +307,7 @@ mod tests {
         y
     }
 
-    /// Units hold the file's blocks, whatever these are, and both kernels make the same of them as the definition.
+    /// Units hold the file's blocks, whatever these are, and every kernel makes the same of them as the definition.
     fn assert_bits<F: BlockFormat>(_dtype: GgmlDType, n: usize, blocks: usize, m: usize, seed: u64) {
         let mut rng = SmallRng::seed_from_u64(seed);
         let bytes: Vec<u8> = (0..n * blocks).flat_map(|_| any_block::<F>(&mut rng)).collect();
@@ -281,7 +328,7 @@ mod tests {
                 let portable = tile_portable(weight.panel(panel), &x, i);
                 assert_eq!(bits(&portable[..columns.len()]), bits(&want), "the portable kernel");
                 #[cfg(target_arch = "x86_64")]
-                if crate::testing::cpu_has_avx2("both_kernels_make_what_the_definition_says") {
+                if crate::testing::cpu_has_avx2("every_kernel_makes_what_the_definition_says") {
                     let check = |got: &[[f32; COLUMNS]]| {
                         let last = i + 1 - got.len();
                         assert_eq!(bits(&got[i - last][..columns.len()]), bits(&want), "{} rows", got.len());
@@ -297,6 +344,15 @@ mod tests {
                         }
                         if i >= 3 {
                             check(&tile_avx2::<F, 4>(weight.panel(panel), &x, i - 3));
+                        }
+                        if simd::cpu_has_vnni() {
+                            check(&tile_vnni::<F, 1>(weight.panel(panel), &x, i));
+                            if i >= 2 {
+                                check(&tile_vnni::<F, 3>(weight.panel(panel), &x, i - 2));
+                            }
+                            if i >= 7 {
+                                check(&tile_vnni::<F, 8>(weight.panel(panel), &x, i - 7));
+                            }
                         }
                     }
                 }
@@ -352,7 +408,9 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(12))]
 
         #[test]
-        fn both_kernels_make_what_the_definition_says(n in 1usize..40, blocks in 1usize..3, m in 1usize..6, seed: u64) {
+        fn every_kernel_makes_what_the_definition_says(
+            n in 1usize..40, blocks in 1usize..3, m in 1usize..10, seed: u64
+        ) {
             every_format!(assert_bits(n, blocks, m, seed));
         }
 
@@ -393,6 +451,11 @@ mod tests {
                 // SAFETY: the CPU has AVX2, and there is one row.
                 let y = unsafe { tile_avx2::<F, 1>(weight.panel(0), &x, 0) };
                 assert_eq!(y[0][0].to_bits(), want.to_bits());
+                if simd::cpu_has_vnni() {
+                    // SAFETY: the CPU has VNNI as well.
+                    let y = unsafe { tile_vnni::<F, 1>(weight.panel(0), &x, 0) };
+                    assert_eq!(y[0][0].to_bits(), want.to_bits());
+                }
             }
         }
     }

@@ -71,6 +71,55 @@ pub trait Scales: Copy + Send + Sync + 'static {
     /// The CPU has AVX2 and F16C.
     #[cfg(target_arch = "x86_64")]
     unsafe fn factors_avx2(&self, half: usize) -> [__m256; 2];
+
+    /// [`Scales::scales_avx2`] of all sixteen columns, each once as i32.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,avx512f")]
+    unsafe fn scales_512(&self, group: usize) -> [__m512i; 2] {
+        // SAFETY: the caller's.
+        let [low, high] = unsafe { [self.scales_avx2(0, group), self.scales_avx2(1, group)] };
+        [0, 1].map(|sixteen| _mm512_srai_epi32::<16>(joined(low[sixteen], high[sixteen])))
+    }
+
+    /// [`Scales::corrections_avx2`] of all sixteen columns.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,avx512f")]
+    unsafe fn corrections_512(&self, group: usize) -> __m512i {
+        // SAFETY: the caller's.
+        unsafe { joined(self.corrections_avx2(0, group), self.corrections_avx2(1, group)) }
+    }
+
+    /// [`Scales::factors_avx2`] of all sixteen columns.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512 and F16C.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,avx512f")]
+    unsafe fn factors_512(&self) -> [__m512; 2] {
+        // SAFETY: the caller's.
+        let [low, high] = unsafe { [self.factors_avx2(0), self.factors_avx2(1)] };
+        [0, 1].map(|i| {
+            let halves = [low[i], high[i]].map(|half| _mm256_castps_si256(half));
+            _mm512_castsi512_ps(joined(halves[0], halves[1]))
+        })
+    }
+}
+
+/// Sixteen words of two registers.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn joined(low: __m256i, high: __m256i) -> __m512i {
+    _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
 }
 
 /// # Safety

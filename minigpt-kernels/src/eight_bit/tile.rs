@@ -2,20 +2,27 @@
 //!
 //! The products of a block are summed as integers, which is exact in any order; then each block's sum is scaled and added to
 //! those before it, in f32, from the first block to the last. So an element has the same bits beside any rows and columns, and
-//! in both kernels.
+//! in every kernel.
 #![cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "vector instructions"))]
 
 use super::COLUMNS;
 use super::formats::{BlockFormat, Unit};
-use super::integers::{HALF, STEPS, SmallIntegers};
+use super::integers::{HALF, QUADS, STEPS, SmallIntegers};
 use super::rows::{EightBitRows, SUMMED};
 use super::scales::Scales;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 use std::array::from_fn;
+use std::ops::Range;
 
 /// The most rows that share what is read of a panel: with their sums, the integers of a group fill the registers.
 pub const TILE_ROWS: usize = 4;
+
+/// The same where registers are twice as many and twice as wide, and a block is one group; or several.
+#[cfg(target_arch = "x86_64")]
+pub const fn vnni_rows<F: BlockFormat>() -> usize {
+    if Unit::<F>::STEPS == STEPS { 8 } else { 6 }
+}
 
 /// One row times a panel.
 pub fn tile_portable<F: BlockFormat>(panel: &[Unit<F>], x: &EightBitRows, row: usize) -> [f32; COLUMNS] {
@@ -134,6 +141,13 @@ unsafe fn half_unit<F: BlockFormat, const R: usize>(
         // SAFETY: the caller's.
         unsafe {
             let weights = integers.load(half);
+            if const { is_whole_bytes::<F>() } {
+                for i in 0..R {
+                    let x = rows[i].integers.add(group * STEPS).cast::<i32>();
+                    sums[i] = _mm256_add_epi32(sums[i], signed_products(weights, x));
+                }
+                continue;
+            }
             let scales = unit.scales.scales_avx2(half, group);
             let correction = unit.scales.corrections_avx2(half, group);
             for i in 0..R {
@@ -165,6 +179,137 @@ unsafe fn half_unit<F: BlockFormat, const R: usize>(
             }
         }
     })
+}
+
+/// Whether integers fill their bytes. Two products of such an integer, which is never negative, don't fit into i16, so what
+/// they stand for is multiplied instead, and nothing has to be corrected.
+#[cfg(target_arch = "x86_64")]
+const fn is_whole_bytes<F: BlockFormat>() -> bool {
+    let [low, high] = <F::Integers as SmallIntegers>::BITS;
+    low + high == 8
+}
+
+/// The products of a group of eight columns with what whole bytes stand for, summed for each column.
+///
+/// # Safety
+/// The CPU has AVX2, and there are 32 activations.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn signed_products(weights: [__m256i; 8], x: *const i32) -> __m256i {
+    let (ones, sign) = (_mm256_set1_epi16(1), _mm256_set1_epi8(i8::MIN));
+    let mut sum = _mm256_setzero_si256();
+    for (quad, weight) in weights.into_iter().enumerate() {
+        let weight = _mm256_xor_si256(weight, sign);
+        // SAFETY: the caller's.
+        let x = _mm256_set1_epi32(unsafe { x.add(quad).read_unaligned() });
+        // |w| · (x with the sign of w); two of them are 2 · 128 · 127 at most.
+        let products = _mm256_maddubs_epi16(_mm256_abs_epi8(weight), _mm256_sign_epi8(x, weight));
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(products, ones));
+    }
+    sum
+}
+
+/// `R` rows times a panel, from row `first` on, by instructions that multiply four integers of each of sixteen columns.
+///
+/// # Safety
+/// The CPU has AVX2, F16C and AVX-512 with BW and VNNI. There are so many rows, and each has the panel's inner steps.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vnni")]
+pub unsafe fn tile_vnni<F: BlockFormat, const R: usize>(
+    panel: &[Unit<F>],
+    x: &EightBitRows,
+    first: usize,
+) -> [[f32; COLUMNS]; R] {
+    /// Bytes from what is used to what is asked for where rows share it: they take so long with it that too few loads are under
+    /// way by themselves. One row or two read faster without.
+    const AHEAD: usize = 2048;
+    let mut y = [_mm512_setzero_ps(); R];
+    for (block, unit) in panel.iter().enumerate() {
+        if R > 2 {
+            for line in (0..size_of::<Unit<F>>()).step_by(64) {
+                let ahead = std::ptr::from_ref(unit).cast::<i8>().wrapping_add(AHEAD + line);
+                _mm_prefetch::<_MM_HINT_T0>(ahead);
+            }
+        }
+        let at = |i: usize| (first + i) * x.width + block * Unit::<F>::STEPS;
+        debug_assert!(at(R - 1) + Unit::<F>::STEPS <= x.integers.len());
+        let mut sums = [_mm512_setzero_si512(); R];
+        let mut corrections = [_mm512_setzero_si512(); R];
+        // SAFETY: the rows have this block; the rest is the caller's.
+        unsafe {
+            for (group, integers) in unit.groups.as_ref().iter().enumerate() {
+                let correction = unit.scales.corrections_512(group);
+                let negative = _mm512_sub_epi16(_mm512_setzero_si512(), correction);
+                for i in 0..R {
+                    let totals = x.sums.as_ptr().add((at(i) + group * STEPS) / SUMMED).cast::<i32>();
+                    let totals = _mm512_set1_epi32(totals.read_unaligned());
+                    // A correction without a factor of its own is where the sum begins.
+                    match F::Scales::MINS {
+                        true => corrections[i] = _mm512_dpwssd_epi32(corrections[i], correction, totals),
+                        false => sums[i] = _mm512_dpwssd_epi32(sums[i], negative, totals),
+                    }
+                }
+                let steps = |i: usize| x.integers.as_ptr().add(at(i) + group * STEPS).cast::<i32>();
+                if Unit::<F>::STEPS == STEPS {
+                    add_products(&mut sums, integers, 0..QUADS, steps);
+                    continue;
+                }
+                let scales = unit.scales.scales_512(group);
+                for (sixteen, quads) in [(0, 0..QUADS / 2), (1, QUADS / 2..QUADS)] {
+                    let mut products = [_mm512_setzero_si512(); R];
+                    add_products(&mut products, integers, quads, steps);
+                    for (sum, products) in sums.iter_mut().zip(products) {
+                        *sum = _mm512_add_epi32(*sum, _mm512_mullo_epi32(products, scales[sixteen]));
+                    }
+                }
+            }
+            let factors = unit.scales.factors_512();
+            for (i, y) in y.iter_mut().enumerate() {
+                let scale = _mm512_set1_ps(*x.scales.get_unchecked(at(i) / Unit::<F>::STEPS));
+                let [factor, min] = factors.map(|factor| _mm512_mul_ps(factor, scale));
+                let added = match F::Scales::MINS {
+                    true => _mm512_sub_ps(
+                        _mm512_mul_ps(factor, _mm512_cvtepi32_ps(sums[i])),
+                        _mm512_mul_ps(min, _mm512_cvtepi32_ps(corrections[i])),
+                    ),
+                    false => _mm512_mul_ps(factor, _mm512_cvtepi32_ps(sums[i])),
+                };
+                *y = _mm512_add_ps(*y, added);
+            }
+        }
+    }
+    y.map(|y| {
+        let mut to = [0f32; COLUMNS];
+        // SAFETY: there are sixteen elements.
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), y) };
+        to
+    })
+}
+
+/// Adds the products of some steps of sixteen columns with those of `R` rows.
+///
+/// # Safety
+/// The CPU has AVX-512 with VNNI, and the rows have these steps, four in a word.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f,avx512vnni")]
+unsafe fn add_products<I: SmallIntegers, const R: usize>(
+    sums: &mut [__m512i; R],
+    integers: &I,
+    quads: Range<usize>,
+    steps: impl Fn(usize) -> *const i32,
+) {
+    for quad in quads {
+        // SAFETY: the caller's.
+        unsafe {
+            let weights = integers.load_512(quad);
+            for (i, sum) in sums.iter_mut().enumerate() {
+                let x = _mm512_set1_epi32(steps(i).add(quad).read_unaligned());
+                *sum = _mm512_dpbusd_epi32(*sum, weights, x);
+            }
+        }
+    }
 }
 
 /// How many products of a group may be added before they are scaled: as long as they share a scale and fit into i16.

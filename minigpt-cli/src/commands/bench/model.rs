@@ -93,20 +93,19 @@ impl ModelArgs {
         }
     }
 
-    /// The model to be run, with its matrices in fewer bits.
+    /// The model as commands run it, with its matrices in fewer bits.
     pub fn open_as(&self, config: &Config, dtype: ElementType) -> Result<Gpt> {
-        let Some(dtype) = dtype::quantized(dtype) else {
-            let gpt = self.open(config)?.with_quantized_product(QuantizedProduct::EightBit)?;
-            // As those of a model from a file are laid out.
-            return Ok(if self.folder().is_some() { gpt } else { gpt.packed()? });
-        };
-        match self.folder() {
-            Some(model) => {
+        let gpt = match (self.folder(), dtype::quantized(dtype)) {
+            (Some(model), Some(dtype)) => {
                 let files = OnDisk::open(&ModelPlace::find(model)?.path)?;
-                Ok(files.model()?.load_as(&Device::Cpu, Some(dtype))?.gpt)
+                files.model()?.load_as(&Device::Cpu, Some(dtype))?.gpt
             }
-            None => Ok(Gpt::new(config.clone(), super::SEED, &Device::Cpu)?.quantized(dtype)?),
-        }
+            (Some(_), None) => self.open(config)?,
+            (None, Some(dtype)) => self.open(config)?.quantized(dtype)?,
+            // As those of a model from a file are laid out.
+            (None, None) => self.open(config)?.packed()?,
+        };
+        Ok(gpt.with_quantized_product(QuantizedProduct::EightBit)?)
     }
 
     /// What to call it.
