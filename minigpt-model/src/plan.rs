@@ -76,6 +76,13 @@ impl AttentionCost {
     }
 }
 
+/// Of the operations that are counted for a row's attention, forward, those that a causal mask hides: the pairs of a token and
+/// a later one, in so many layers. It is usual to count them, and the kernels leave them out.
+pub fn masked_flops(config: &Config, layers: usize, block_size: usize) -> u64 {
+    let pairs = (block_size as u64).saturating_mul(block_size.saturating_sub(1) as u64) / 2;
+    pairs.saturating_mul(4 * (layers * config.n_embd) as u64)
+}
+
 impl Plan {
     /// Plans for a valid configuration.
     pub fn new(config: &Config, batch_size: usize, block_size: usize) -> Self {
@@ -146,6 +153,14 @@ mod tests {
         assert_eq!(one.flops, 4 * 12 * 768 * 1024 * 1024);
         assert_eq!(one.weights_bytes, 4 * 12 * 1024 * 1024);
         assert!(0.1 < one.share && one.share < two.share && two.share < 0.3, "{one:?} {two:?}");
+    }
+
+    #[test]
+    fn a_mask_hides_nearly_half_of_attention() {
+        let config = Config::default();
+        assert_eq!(masked_flops(&config, 12, 1), 0);
+        let (masked, all) = (masked_flops(&config, 12, 1024), AttentionCost::new(&config, 1024).flops);
+        assert_eq!(all - 2 * masked, 4 * 12 * 768 * 1024, "twice that, and the pairs of a token with itself");
     }
 
     #[test]

@@ -33,6 +33,7 @@ enum Command {
 /// Below the options of every subcommand.
 const NOTES: &str = "Weights and tokens are random, from a fixed seed. Figures are those of the fastest repeat, with \
     the median beside them; speeds drift, so the machine's limit is measured in the same run.\n\
+    Of attention, what its mask hides is not computed, and not counted.\n\
     All cores are used; --threads N limits that.";
 
 /// What all that is random comes from.

@@ -10,7 +10,7 @@ use anyhow::Result;
 use clap::Args;
 use minigpt_generate::{GenerationConfig, Generator};
 use minigpt_kernels::ElementType;
-use minigpt_model::plan::Plan;
+use minigpt_model::plan::{Plan, masked_flops};
 use minigpt_model::{Config, Gpt};
 use std::time::{Duration, Instant};
 
@@ -74,6 +74,7 @@ fn work(config: &Config, rows: usize, prompt: usize) -> Work {
     let all = Plan::new(config, rows, prompt).forward_flops_per_token as f64;
     let [c, inner, v, t] = [config.n_embd, config.inner(), config.vocab_size, prompt].map(|n| n as f64);
     let spared = 2.0 * (c * c + 2.0 * c * inner + v * c) + 4.0 * c * t;
-    let row = t * all - (t - 1.0) * spared;
+    let masked = masked_flops(config, config.n_layer - 1, prompt) as f64;
+    let row = t * all - (t - 1.0) * spared - masked;
     Work { tokens: (rows * prompt) as u64, flops: rows as f64 * row, bytes_read: None }
 }

@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use minigpt::StepTimer;
 use minigpt_model::Config;
-use minigpt_model::plan::Plan;
+use minigpt_model::plan::{Plan, masked_flops};
 use minigpt_train::{OptimizerKind, TrainConfig};
 
 /// Steps of training: forward, backward, clipping and the optimiser.
@@ -57,8 +57,9 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     let mut timer = StepTimer::new(gpt, &train(args), context)?;
     let times = Times::of(args.warm_up, args.steps, || Ok(timer.step()?))?;
     let title = t!("train {}: {rows} rows of {context} tokens", args.model.title(&config));
-    let work =
-        Work { tokens: (rows * context) as u64, flops: plan.train_flops_per_step as f64, bytes_read: None };
+    let masked = 3 * rows as u64 * masked_flops(&config, config.n_layer, context);
+    let flops = plan.train_flops_per_step.saturating_sub(masked) as f64;
+    let work = Work { tokens: (rows * context) as u64, flops, bytes_read: None };
     Report::new("train", config, work, &times)?.show(args.json, &title)
 }
 
