@@ -50,6 +50,8 @@ const MANY: u64 = i64::MAX as u64;
 const PART: Allowed = Number(Included(0.0), Excluded(1.0));
 /// Above 0 and below 1.
 const INSIDE: Allowed = Number(Excluded(0.0), Excluded(1.0));
+/// An example of names by name.
+const NAMES: &str = r#"{ question = "Q", answer = "A" }"#;
 /// 0 or more.
 const POSITIVE: Allowed = Number(Included(0.0), Unbounded);
 
@@ -179,6 +181,18 @@ impl Allowed {
             Word(words) => words.join(", "),
             Text => "text".to_owned(),
             Names => "names".to_owned(),
+        }
+    }
+
+    /// The same as what must be, for somebody who said something of another kind.
+    pub(crate) fn rule(&self) -> String {
+        match self {
+            Whole(..) => format!("a whole number, {}", self.in_words()),
+            Number(..) => format!("a number, {}", self.in_words()),
+            Switch => self.in_words(),
+            Word(words) => format!("one of these: {}", words.join(", ")),
+            Text => "a word or a text".to_owned(),
+            Names => format!("names by name, for example {NAMES}"),
         }
     }
 

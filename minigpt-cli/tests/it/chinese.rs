@@ -216,6 +216,12 @@ fn the_commonest_errors_are_chinese() {
         &["generate", "runs/a", "--prompt", "天", "--temperature", "-1"],
         &["generate", "runs/a", "--prompt", "天", "--max-new-tokens", "ten"],
         &["train", "--config", "small.toml", "--set", "train.learning_rate=-1", "--out", "runs/b"],
+        &["train", "book.txt", "--n_embd=abc"],
+        &["train", "book.txt", "--n_embd=256", "--n_head=3"],
+        &["train", "book.txt", "--dropout=abc"],
+        &["train", "book.txt", "--bias=3"],
+        &["train", "runs/a"],
+        &["train", "runs/a/last"],
         // Files that can't be used.
         &["train", "--config", "broken.toml"],
         &["train", "--config", "wrong.toml"],
