@@ -220,8 +220,11 @@ fn the_commonest_errors_are_chinese() {
         &["train", "book.txt", "--n_embd=256", "--n_head=3"],
         &["train", "book.txt", "--dropout=abc"],
         &["train", "book.txt", "--bias=3"],
+        &["train", "book.txt", "--minutes", "abc"],
+        &["train", "book.txt", "book.txt"],
         &["train", "runs/a"],
         &["train", "runs/a/last"],
+        &["config"],
         // Files that can't be used.
         &["train", "--config", "broken.toml"],
         &["train", "--config", "wrong.toml"],
