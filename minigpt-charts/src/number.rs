@@ -61,9 +61,14 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// `1 line`, `2 lines`.
+/// `1 line`, `2 lines`, `2 batches`.
 pub fn counted(number: u64, thing: &str) -> String {
-    format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
+    let ending = match number {
+        1 => "",
+        _ if thing.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{} {thing}{ending}", count(number))
 }
 
 #[cfg(test)]

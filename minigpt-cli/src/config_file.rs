@@ -6,28 +6,22 @@ use minigpt::settings::misspelling;
 use minigpt::{READY_CONFIGS, ReadyConfig, RunConfig};
 use std::path::{Path, PathBuf};
 
-/// Reads the configuration of this name and applies changes such as `train.max_iters=100`. A file wins over what is built
-/// in; where it could be unclear, it is said which one is used.
-pub fn read(name: &Path, changes: &[String]) -> Result<RunConfig> {
-    Ok(open(name, changes)?.config)
-}
-
-/// A configuration with what it was read from.
+/// A configuration as it was found. A file wins over what is built in; where it could be unclear, it is said which one is used.
 pub struct Opened {
-    pub config: RunConfig,
+    /// What it says, which may leave the model open.
     pub text: String,
     /// The changes, and a seed where the file asks for a random one.
     pub changes: Vec<String>,
 }
 
-/// The same with the text that it was read from.
+/// Finds the configuration of this name and checks it with changes such as `train.max_iters=100`.
 pub fn open(name: &Path, changes: &[String]) -> Result<Opened> {
     let found = find(name)?;
     if let Some(note) = &found.note {
         output::note(note);
     }
     let mut changes = changes.to_vec();
-    let (config, text) = match found.source {
+    let text = match found.source {
         Source::File(path) => {
             let named = |change: &String| change.trim_start().starts_with("train.seed");
             if asks_for_a_seed(&path) && !changes.iter().any(named) {
@@ -35,16 +29,16 @@ pub fn open(name: &Path, changes: &[String]) -> Result<Opened> {
                 output::note(&note);
                 changes.push(format!("train.seed={seed}"));
             }
-            (RunConfig::read(&path, &changes)?, minigpt_files::read_text(&path, 1 << 20)?)
+            RunConfig::read_open(&path, &changes)?
         }
         Source::Ready(ready) => {
-            let config = RunConfig::parse(ready.text, &changes).with_context(|| {
+            RunConfig::parse_open(ready.text, &changes).with_context(|| {
                 format!("the built-in configuration {} could not be changed so", ready.name)
             })?;
-            (config, ready.text.to_owned())
+            ready.text.to_owned()
         }
     };
-    Ok(Opened { config, text, changes })
+    Ok(Opened { text, changes })
 }
 
 /// Whether a file says `seed = "random"`. What is wrong with the file is said by whoever reads it in earnest.

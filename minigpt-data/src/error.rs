@@ -22,6 +22,13 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// A tokenizer that is neither a name nor a file.
+    #[error(
+        "there is no tokenizer {}: it is char, gpt2, bpe:2000 (so many tokens, learnt from the data), or a tokenizer's file or folder",
+        .0.display()
+    )]
+    NoTokenizer(PathBuf),
+
     /// Text that is not UTF-8.
     #[error("{name}: not UTF-8 text: {found} at byte {position} (line {line}){hint}")]
     InvalidUtf8 {

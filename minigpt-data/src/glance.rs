@@ -61,6 +61,19 @@ impl Glance {
         }
     }
 
+    /// The same of so many examples, tokens or characters of it at most.
+    pub fn limited(self, most: u64) -> Self {
+        let share = |all: u64| most.min(all) as f64 / all.max(1) as f64;
+        match (self.kind, self.tokens) {
+            (CorpusKind::Qa, _) => {
+                let characters = (self.characters as f64 * share(self.examples)) as u64;
+                Self { characters, examples: self.examples.min(most), ..self }
+            }
+            (CorpusKind::Text, Some(tokens)) => Self { tokens: Some(tokens.min(most)), ..self },
+            (CorpusKind::Text, None) => Self { characters: self.characters.min(most), ..self },
+        }
+    }
+
     fn of_text(text: &TextSource) -> Result<Self> {
         let (mut look, mut bytes) = (Look::default(), 0);
         text.read(Some(SAMPLE), &mut |chunk| {
@@ -174,6 +187,15 @@ mod tests {
         let chinese = glance("b.txt", "话说天下大势，分久必合，合久必分。\n");
         assert!(chinese.unspaced);
         assert_eq!(chinese.characters, 18);
+    }
+
+    #[test]
+    fn no_more_is_counted_than_is_trained_on() {
+        let text = glance("a.txt", &"abcdefgh ".repeat(100));
+        assert_eq!((text.clone().limited(90).characters, text.limited(1 << 40).characters), (90, 900));
+        let lines = "{\"question\": \"abc\", \"answer\": \"defg\"}\n".repeat(100);
+        let examples = glance("a.jsonl", &lines).limited(10);
+        assert_eq!((examples.examples, examples.characters), (10, 70));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Which tokenizer a data set is read with: one made from the data itself, GPT-2's, or one from a file.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::record::Record;
 use crate::record_file::RecordFile;
 use minigpt_tokenizer::{BpeTrainer, CharBuilder, PAD, SEP, Tokenizer, UNK};
@@ -45,6 +45,7 @@ impl TokenizerChoice {
         Ok(match self {
             TokenizerChoice::Char | TokenizerChoice::Bpe(_) => None,
             TokenizerChoice::Gpt2 => Some(Tokenizer::gpt2()),
+            TokenizerChoice::File(path) if !path.exists() => return Err(Error::NoTokenizer(path.clone())),
             TokenizerChoice::File(path) => Some(Tokenizer::open(path)?),
             TokenizerChoice::Ready(tokenizer) => Some(tokenizer.clone()),
         })

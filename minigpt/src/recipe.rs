@@ -15,6 +15,8 @@ const TOKENS_A_PARAMETER: f64 = 0.06;
 /// Passes over the data after which a run ends, however much time is left: of 100 over 50 KB, the best model came after
 /// 51, and the rest learned by heart.
 pub(crate) const MOST_EPOCHS: u64 = 100;
+/// No model has more heads.
+const MOST_HEADS: usize = 1 << 12;
 /// Characters of a text that is small: characters are its tokens, and its contexts stay short.
 const SMALL_TEXT: u64 = 200_000;
 
@@ -30,10 +32,26 @@ const SIZES: [Size; 8] = [
     Size { n_layer: 12, n_head: 12, n_embd: 768 },
 ];
 
+/// What somebody decided, so that the rest suits it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Asked {
+    pub n_layer: Option<usize>,
+    pub n_head: Option<usize>,
+    pub n_embd: Option<usize>,
+    pub block_size: Option<usize>,
+    pub batch_size: Option<usize>,
+    pub tokenizer: Option<String>,
+    /// How long the run is, in whichever of the two it is counted.
+    pub max_iters: Option<u64>,
+    pub epochs: Option<u64>,
+    /// Whether it ends when its time is up, even so.
+    pub timed: bool,
+}
+
 /// What was chosen.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Recipe {
-    tokenizer: Option<&'static str>,
+    tokenizer: Option<String>,
     size: Size,
     block_size: usize,
     batch_size: usize,
@@ -52,40 +70,71 @@ struct Size {
 impl Size {
     /// Parameters of the blocks.
     fn parameters(self) -> f64 {
-        (12 * self.n_layer * self.n_embd * self.n_embd) as f64
+        12.0 * self.n_layer as f64 * (self.n_embd as f64).powi(2)
+    }
+
+    /// The same with what was asked for: a width that was not has room for the heads, and heads share a width evenly.
+    fn with(self, asked: &Asked) -> Self {
+        let (n_head, n_embd) = match (asked.n_head, asked.n_embd) {
+            (None, None) => (self.n_head, self.n_embd),
+            (Some(n_head), None) => (n_head, width_for(n_head, self.n_embd)),
+            (None, Some(n_embd)) => (heads_for(n_embd), n_embd),
+            (Some(n_head), Some(n_embd)) => (n_head, n_embd),
+        };
+        Self { n_layer: asked.n_layer.unwrap_or(self.n_layer), n_head, n_embd }
     }
 }
 
-impl Recipe {
-    /// What suits data and so much arithmetic (multiplications and additions).
-    pub fn choose(glance: &Glance, flops: f64) -> Self {
-        Self::with_tokenizer(glance, tokenizer(glance), flops)
-    }
+/// The width near another that so many heads share evenly, in multiples of 8 where the heads are not very many.
+fn width_for(n_head: usize, near: usize) -> usize {
+    let unit = if 8 * n_head <= near { 8 * n_head } else { 2 * n_head };
+    ((near + unit / 2) / unit).max(1) * unit
+}
 
-    /// The same for a tokenizer that is given.
-    pub fn with_tokenizer(glance: &Glance, tokenizer: Option<&'static str>, flops: f64) -> Self {
-        let tokens = TokenCount::of(glance, tokenizer);
-        let block_size = block_size(glance, &tokens, flops);
+/// Heads that share a width evenly and are about as wide as those of the size next to it; of even width, which rotary
+/// positions need, where that is possible.
+fn heads_for(n_embd: usize) -> usize {
+    let Some(like) = SIZES.iter().min_by_key(|size| size.n_embd.abs_diff(n_embd)) else { return 1 };
+    let wanted = n_embd as f64 * like.n_head as f64 / like.n_embd as f64;
+    let far = |n_head: &usize| (*n_head as f64 / wanted).ln().abs();
+    let nearest = |even: bool| {
+        let shares =
+            |n_head: &usize| n_embd.is_multiple_of(*n_head) && (!even || (n_embd / n_head).is_multiple_of(2));
+        (1..=n_embd.min(MOST_HEADS)).filter(shares).min_by(|a, b| far(a).total_cmp(&far(b)))
+    };
+    nearest(true).or_else(|| nearest(false)).unwrap_or(1)
+}
+
+impl Recipe {
+    /// What suits data, what was asked for, and so much arithmetic (multiplications and additions).
+    pub fn choose(glance: &Glance, asked: &Asked, flops: f64) -> Self {
+        let tokenizer = asked.tokenizer.clone().or_else(|| tokenizer(glance).map(str::to_owned));
+        let tokens = TokenCount::of(glance, tokenizer.as_deref());
+        let block_size = asked.block_size.unwrap_or_else(|| block_size(glance, &tokens, flops)).max(1);
         let seen = |size: Size| flops / flops_a_token(size, block_size, tokens.vocab_size);
         // Each parameter sees so many tokens at least, and the text has so many for each.
-        let suits = |size: &&Size| {
-            seen(**size) >= SEEN_A_PARAMETER * size.parameters()
+        let suits = |size: &Size| {
+            seen(*size) >= SEEN_A_PARAMETER * size.parameters()
                 && tokens.count as f64 >= TOKENS_A_PARAMETER * size.parameters()
         };
-        let size = SIZES.iter().rev().find(suits).copied().unwrap_or(SIZES[0]);
-        let epochs = seen(size) / tokens.count.max(1) as f64;
-        let dropout = if epochs < 4.0 {
-            0.0
-        } else if epochs < 32.0 {
-            0.1
-        } else if epochs < 80.0 {
-            0.2
-        } else {
-            0.3
-        };
+        // A width that was asked for has no more layers than the size next to it.
+        let widest = asked.n_embd.unwrap_or(usize::MAX).max(SIZES[0].n_embd);
+        let mut sizes = SIZES.iter().rev().filter(|size| size.n_embd <= widest).map(|size| size.with(asked));
+        let size = sizes.find(suits).unwrap_or(SIZES[0].with(asked));
         let rows = if glance.kind == CorpusKind::Qa { 32 } else { (1536 / block_size).max(4) };
-        let rows = rows.min(most_rows(glance, tokenizer, block_size));
-        Self { tokenizer, size, block_size, batch_size: rows, dropout, learning_rate: 4e-3 }
+        let rows = rows.min(most_rows(glance, tokenizer.as_deref(), block_size));
+        let batch_size = asked.batch_size.unwrap_or(rows);
+        let count = tokens.count.max(1) as f64;
+        let in_time = seen(size) / count;
+        let passes = match (asked.epochs, asked.max_iters) {
+            (Some(epochs), _) => epochs as f64,
+            (None, Some(steps)) => {
+                steps as f64 * (batch_size * row(glance, &tokens, block_size)) as f64 / count
+            }
+            (None, None) => in_time,
+        };
+        let passes = if asked.timed { passes.min(in_time) } else { passes };
+        Self { tokenizer, size, block_size, batch_size, dropout: dropout(passes), learning_rate: 4e-3 }
     }
 
     /// As sections of a configuration.
@@ -119,8 +168,8 @@ impl Recipe {
         set("model", "dropout", Value::Float(self.dropout));
         set("train", "batch_size", number(self.batch_size));
         set("train", "learning_rate", Value::Float(self.learning_rate));
-        if let Some(tokenizer) = self.tokenizer {
-            set("data", "tokenizer", tokenizer.into());
+        if let Some(tokenizer) = &self.tokenizer {
+            set("data", "tokenizer", tokenizer.as_str().into());
         }
         match glance.kind {
             CorpusKind::Text => {
@@ -133,6 +182,19 @@ impl Recipe {
             }
         }
         table
+    }
+}
+
+/// The more often a model sees the same, the more of it is hidden from it.
+fn dropout(passes: f64) -> f64 {
+    if passes < 4.0 {
+        0.0
+    } else if passes < 32.0 {
+        0.1
+    } else if passes < 80.0 {
+        0.2
+    } else {
+        0.3
     }
 }
 
@@ -162,6 +224,14 @@ fn block_size(glance: &Glance, tokens: &TokenCount, flops: f64) -> usize {
         128
     } else {
         256
+    }
+}
+
+/// Tokens in a row of a batch, on average.
+fn row(glance: &Glance, tokens: &TokenCount, block_size: usize) -> usize {
+    match glance.kind {
+        CorpusKind::Qa => block_size.min((tokens.count / glance.examples.max(1)) as usize),
+        CorpusKind::Text => block_size,
     }
 }
 
@@ -200,26 +270,30 @@ mod tests {
         }
     }
 
+    /// What suits data for which nobody asks for anything.
+    fn choose(glance: &Glance, flops: f64) -> Recipe {
+        Recipe::choose(glance, &Asked::default(), flops)
+    }
+
     #[test]
     fn more_time_is_for_a_larger_model() {
         let shakespeare = text(1_115_394, 65);
-        let widths =
-            [1.0, 5.0, 20.0].map(|minutes| Recipe::choose(&shakespeare, minutes * MINUTE).size.n_embd);
+        let widths = [1.0, 5.0, 20.0].map(|minutes| choose(&shakespeare, minutes * MINUTE).size.n_embd);
         assert_eq!(widths, [96, 128, 192]);
     }
 
     #[test]
     fn little_text_is_for_a_small_model_with_dropout() {
-        let recipe = Recipe::choose(&text(50_000, 60), 20.0 * MINUTE);
+        let recipe = choose(&text(50_000, 60), 20.0 * MINUTE);
         assert!(recipe.size.parameters() < 1e6 && recipe.dropout >= 0.3, "{recipe:?}");
-        let tiny = Recipe::choose(&text(10, 5), MINUTE);
+        let tiny = choose(&text(10, 5), MINUTE);
         assert_eq!((tiny.batch_size, tiny.size), (1, SIZES[0]));
     }
 
     #[test]
     fn more_time_is_for_a_longer_context_unless_the_text_is_small() {
         let contexts =
-            |text: &Glance| [1.0, 5.0, 20.0].map(|minutes| Recipe::choose(text, minutes * MINUTE).block_size);
+            |text: &Glance| [1.0, 5.0, 20.0].map(|minutes| choose(text, minutes * MINUTE).block_size);
         assert_eq!(contexts(&text(1_115_394, 65)), [64, 64, 128]);
         assert_eq!(contexts(&text(50_000, 60)), [64, 64, 64]);
         let prepared = Glance { tokens: Some(10_000_000), ..text(0, 4000) };
@@ -236,5 +310,42 @@ mod tests {
     fn chinese_has_a_larger_vocabulary() {
         let chinese = Glance { unspaced: true, ..text(850_000, 3400) };
         assert_eq!(tokenizer(&chinese), Some("bpe:4000"));
+    }
+
+    #[test]
+    fn a_width_that_was_asked_for_is_shared_evenly_by_the_heads() {
+        let size = |n_embd| {
+            let asked = Asked { n_embd: Some(n_embd), ..Asked::default() };
+            Recipe::choose(&text(1_115_394, 65), &asked, 5.0 * MINUTE).size
+        };
+        assert_eq!((size(256).n_embd, size(256).n_head), (256, 4));
+        assert_eq!([100, 320, 1024, 6, 97, 1].map(|n_embd| size(n_embd).n_head), [2, 5, 16, 1, 1, 1]);
+        // As many layers as there is time for, but no thin tower.
+        assert_eq!([64, 256].map(|n_embd| size(n_embd).n_layer), [2, 2]);
+        let asked = Asked { n_embd: Some(256), ..Asked::default() };
+        assert_eq!(Recipe::choose(&text(20_000_000, 65), &asked, 600.0 * MINUTE).size, SIZES[4]);
+    }
+
+    #[test]
+    fn a_number_of_heads_that_was_asked_for_has_a_width_that_they_share_evenly() {
+        for n_head in [1, 3, 5, 7, 16, 100, 4096] {
+            let asked = Asked { n_head: Some(n_head), ..Asked::default() };
+            let size = Recipe::choose(&text(1_115_394, 65), &asked, 5.0 * MINUTE).size;
+            assert_eq!((size.n_head, size.n_embd % (2 * n_head)), (n_head, 0), "{size:?}");
+        }
+        let asked = Asked { n_layer: Some(1), n_head: Some(2), n_embd: Some(10), ..Asked::default() };
+        let size = Recipe::choose(&text(1_115_394, 65), &asked, MINUTE).size;
+        assert_eq!(size, Size { n_layer: 1, n_head: 2, n_embd: 10 });
+    }
+
+    #[test]
+    fn dropout_is_for_the_passes_that_the_size_and_the_length_that_were_asked_for_leave() {
+        let novel = text(300_000, 65);
+        let dropout = |asked: Asked| Recipe::choose(&novel, &asked, 5.0 * MINUTE).dropout;
+        assert_eq!(dropout(Asked { n_embd: Some(32), n_layer: Some(1), ..Asked::default() }), 0.3);
+        assert_eq!(dropout(Asked { n_embd: Some(768), n_layer: Some(12), ..Asked::default() }), 0.0);
+        assert_eq!(dropout(Asked { epochs: Some(2), ..Asked::default() }), 0.0);
+        assert_eq!(dropout(Asked { epochs: Some(50), ..Asked::default() }), 0.2);
+        assert_eq!(dropout(Asked { max_iters: Some(10), ..Asked::default() }), 0.0);
     }
 }

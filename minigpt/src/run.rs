@@ -312,7 +312,7 @@ fn model(config: &RunConfig, from: Option<&Path>, device: &Device) -> Result<Loa
 }
 
 /// Refuses what this machine's memory can't hold, before it is asked for: the moments of one of so many owners.
-fn check_memory(config: &RunConfig, ranks: usize) -> Result<()> {
+pub(crate) fn check_memory(config: &RunConfig, ranks: usize) -> Result<()> {
     let Some(available) = machine::available_memory() else { return Ok(()) };
     let plan = Plan::new(&config.model, config.train.batch_size, config.model.block_size);
     // Among several ranks each remembers the moments of what it owns; the first needs all of them when it saves.

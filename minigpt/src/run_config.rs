@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize, Serializer};
 use std::path::Path;
 use toml::{Table, Value};
 
+/// No configuration is longer than this.
+const LARGEST: u64 = 1 << 20;
+
 /// What to train on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -111,11 +114,19 @@ impl Serialize for RunConfig {
 impl RunConfig {
     /// Reads a file and applies changes such as `train.max_iters=100`.
     pub fn read(path: &Path, changes: &[String]) -> Result<Self> {
-        /// No configuration is longer than this.
-        const LARGEST: u64 = 1 << 20;
         let text = minigpt_files::read_text(path, LARGEST)?;
         Self::parse(&text, changes)
             .map_err(|source| Error::Config { path: path.to_owned(), source: Box::new(source) })
+    }
+
+    /// The text of a file that may leave the model open, as [`Suggestion::new`](crate::Suggestion::new) takes it, checked with
+    /// these changes.
+    pub fn read_open(path: &Path, changes: &[String]) -> Result<String> {
+        let text = minigpt_files::read_text(path, LARGEST)?;
+        match Self::parse_open(&text, changes) {
+            Ok(_) => Ok(text),
+            Err(source) => Err(Error::Config { path: path.to_owned(), source: Box::new(source) }),
+        }
     }
 
     /// The same from the text of a file.
@@ -126,6 +137,16 @@ impl RunConfig {
             let of_the_file = changes.is_empty() || Self::resolve(table, &[]).is_err();
             if of_the_file { setting_place::of_setting(text, error) } else { error }
         })
+    }
+
+    /// The same for a configuration that leaves the model open (no `[model]`, no preset): what it says is checked one by
+    /// one, and not yet as the shape of a model, which [`Suggestion`](crate::Suggestion) completes.
+    pub fn parse_open(text: &str, changes: &[String]) -> Result<Self> {
+        let table: Table = text.parse().map_err(|error| setting_place::of_syntax(text, &error))?;
+        if !leaves_model_open(&table, changes) {
+            return Self::parse(text, changes);
+        }
+        Self::resolve_open(table, changes).map_err(|error| setting_place::of_setting(text, error))
     }
 
     /// What is different in another configuration for the same run, after a step.
@@ -148,7 +169,14 @@ impl RunConfig {
         toml::to_string(self).map_err(|error| Error::Setting(error.to_string()))
     }
 
-    fn resolve(mut table: Table, changes: &[String]) -> Result<Self> {
+    fn resolve(table: Table, changes: &[String]) -> Result<Self> {
+        let config = Self::resolve_open(table, changes)?;
+        config.model.validate().map_err(|error| Error::Setting(format!("model.{error}")))?;
+        Ok(config)
+    }
+
+    /// All of it but whether the model makes sense as a whole.
+    fn resolve_open(mut table: Table, changes: &[String]) -> Result<Self> {
         for change in changes {
             let (key, value) = settings::split(change)?;
             let (section, key) = settings::named(key)?;
@@ -183,11 +211,22 @@ impl RunConfig {
             return refuse("data.path is missing: what should it be trained on?".to_owned());
         }
         settings_table::check(&config)?;
-        let of = |section: &str, error: &dyn std::fmt::Display| Error::Setting(format!("{section}.{error}"));
-        config.train.validate().map_err(|error| of("train", &error))?;
-        config.model.validate().map_err(|error| of("model", &error))?;
+        config.train.validate().map_err(|error| Error::Setting(format!("train.{error}")))?;
         Ok(config)
     }
+}
+
+/// Whether neither a file nor a change says which model to begin with.
+pub(crate) fn leaves_model_open(file: &Table, changes: &[String]) -> bool {
+    !file.contains_key("model") && !says(file, changes, "model.preset")
+}
+
+/// Whether a file or a change names a setting.
+pub(crate) fn says(file: &Table, changes: &[String], setting: &str) -> bool {
+    let (section, key) = setting.split_once('.').unwrap_or(("", setting));
+    let in_file = file.get(section).and_then(Value::as_table).is_some_and(|table| table.contains_key(key));
+    let name = |change: &String| change.split('=').next().unwrap_or_default().trim().replace('-', "_");
+    in_file || changes.iter().map(name).any(|name| name == setting || name == key)
 }
 
 /// The model: its preset first, then what the section says; and how its weights begin.
@@ -196,8 +235,8 @@ fn model(mut section: Table) -> Result<(Config, Initialization)> {
         None => Initialization::default(),
         Some(value) => {
             let shown = value.to_string();
-            let wrong = |e: toml::de::Error| Error::Setting(format!("model.init = {shown}: {}", e.message()));
-            value.try_into().map_err(wrong)?
+            let wrong = |e: toml::de::Error| settings::wrong_value("model", "init", &shown, e.message());
+            value.try_into().map_err(|error| Error::Setting(wrong(error)))?
         }
     };
     let preset = match section.remove("preset") {

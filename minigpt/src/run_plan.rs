@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::machine;
+use crate::run::check_memory;
 use crate::run_config::RunConfig;
 use crate::step_time::step_time;
 use minigpt_data::{CorpusKind, Glance, ReadOptions, Source};
@@ -47,7 +48,7 @@ impl RunPlan {
     /// Measures a step of a configuration. Data that is not there yet is not needed, unless the run is counted in epochs.
     ///
     /// # Errors
-    /// Data that can't be read, a model that makes no sense.
+    /// Data that can't be read, a model that makes no sense or that this machine's memory can't hold.
     pub fn measure(config: &RunConfig) -> Result<Self> {
         let train = &config.train;
         let source = match open(config) {
@@ -62,6 +63,8 @@ impl RunPlan {
             (Some(epochs), Some(rows)) => (epochs * rows).div_ceil(a_step),
             _ => train.max_iters,
         };
+        // A step of what doesn't fit is not tried.
+        check_memory(&RunConfig { model: model.clone(), ..config.clone() }, 1)?;
         let tokens_per_step = a_step * row as u64;
         let seconds_per_step = Self::step_seconds(config, source.as_ref(), false, MEASURING)?;
         let batches = rows.map_or(train.eval_iters, |rows| {
@@ -121,6 +124,12 @@ pub(crate) fn open(config: &RunConfig) -> Result<Source> {
     Ok(Source::open(Path::new(&data.path), data.kind, &options)?)
 }
 
+/// A first look at the data of a configuration, at no more of it than is trained on.
+pub(crate) fn glance(config: &RunConfig, source: &Source) -> Result<Glance> {
+    let glance = Glance::of(source)?;
+    Ok(config.data.limit.map_or(glance.clone(), |limit| glance.limited(limit)))
+}
+
 /// What a step works on, as far as a glance at the data tells.
 struct Shape {
     model: Config,
@@ -137,7 +146,7 @@ impl Shape {
         let (mut model, context) = (config.model.clone(), config.model.block_size);
         let glance = match source {
             None | Some(Source::Random) => return Ok(Self { model, row: context, tokens: None, rows: None }),
-            Some(source) => Glance::of(source)?,
+            Some(source) => glance(config, source)?,
         };
         let tokens = TokenCount::of(&glance, config.data.tokenizer.as_deref());
         model.vocab_size = tokens.vocab_size;

@@ -105,7 +105,7 @@ pub fn set(config: Config, key: &str, value: Value) -> Result<Config> {
         ("dropout", Value::Float(p)) => return with_dropout(config, *p),
         ("dropout", Value::Integer(p)) => return with_dropout(config, *p as f64),
         _ if SHORTHANDS.contains(&key) => {
-            return refuse(format!("model.{key} = {value}: expected {}", shorthand(key)));
+            return refuse(wrong_value("model", key, &value.to_string(), "invalid type"));
         }
         _ => {}
     }
@@ -119,10 +119,6 @@ fn with_dropout(config: Config, p: f64) -> Result<Config> {
         true => Ok(config.with_dropout(p)),
         false => refuse(format!("model.dropout is {p}; it must be 0 to below 1")),
     }
-}
-
-fn shorthand(key: &str) -> &'static str {
-    if key == "bias" { "true or false" } else { "a number" }
 }
 
 /// A section of a configuration. What it does not say is as in `defaults`; what nobody knows is refused.
@@ -140,16 +136,26 @@ pub fn parse_section<T: Serialize + DeserializeOwned>(name: &str, section: Table
         // One by one, so that the message can name the setting.
         let Err(error) = table.clone().try_into::<T>() else { continue };
         let Some(whole) = whole else {
-            return refuse(format!("{name}.{key} = {shown}: {}", error.message()));
+            return refuse(wrong_value(name, &key, &shown, error.message()));
         };
         table.insert(key.clone(), Value::Integer(whole.unwrap_or_default()));
         match (whole, table.clone().try_into::<T>()) {
             (Some(_), Ok(_)) => {}
             (None, Ok(_)) => return refuse(format!("{name}.{key} = {shown}: a whole number is needed")),
-            (_, Err(_)) => return refuse(format!("{name}.{key} = {shown}: {}", error.message())),
+            (_, Err(_)) => return refuse(wrong_value(name, &key, &shown, error.message())),
         }
     }
     table.try_into().map_err(|error: toml::de::Error| Error::Setting(error.message().to_owned()))
+}
+
+/// What to say of a value that a setting can't have. A parser knows types, and a person what may be.
+pub(crate) fn wrong_value(section: &str, key: &str, shown: &str, parser: &str) -> String {
+    let of_a_type = ["invalid type", "invalid value", "unknown variant"];
+    let setting = SETTINGS.iter().find(|setting| setting.section == section && setting.key == key);
+    match setting.filter(|_| of_a_type.iter().any(|start| parser.starts_with(start))) {
+        Some(setting) => format!("{section}.{key} = {shown}: it must be {}", setting.allowed.rule()),
+        None => format!("{section}.{key} = {shown}: {parser}"),
+    }
 }
 
 /// A setting that can't be.
@@ -232,8 +238,19 @@ mod tests {
         assert_eq!(refused("wandb_log=2"), "there is no setting model.wandb_log");
         assert_eq!(refused("max_iter=2"), "there is no setting model.max_iter");
         assert!(refused("n_layer=two").contains("n_layer = \"two\""), "{}", refused("n_layer=two"));
-        assert!(refused("bias=7").contains("bias"), "{}", refused("bias=7"));
+        assert_eq!(refused("bias=7"), "model.bias = 7: it must be true, false");
         assert!(refused("n_layer").contains("expected key=value"));
         assert!(refused("position_embedding=alibi").contains("rope"));
+    }
+
+    /// They were told of "usize", "f64", "a boolean" and "unit variant".
+    #[test]
+    fn a_value_of_another_kind_is_told_what_may_be() {
+        let refused = |change| changed(&[change]).unwrap_err().to_string();
+        assert_eq!(refused("n_embd=abc"), "model.n_embd = \"abc\": it must be a whole number, 1 to 262,144");
+        assert_eq!(refused("n_embd=-3"), "model.n_embd = -3: it must be a whole number, 1 to 262,144");
+        assert_eq!(refused("dropout=x"), "model.dropout = \"x\": it must be a number, 0 to below 1");
+        assert_eq!(refused("qkv_bias=maybe"), "model.qkv_bias = \"maybe\": it must be true, false");
+        assert_eq!(refused("norm_position=3"), "model.norm_position = 3: it must be one of these: pre, post");
     }
 }

@@ -50,6 +50,8 @@ const MANY: u64 = i64::MAX as u64;
 const PART: Allowed = Number(Included(0.0), Excluded(1.0));
 /// Above 0 and below 1.
 const INSIDE: Allowed = Number(Excluded(0.0), Excluded(1.0));
+/// An example of names by name.
+const NAMES: &str = r#"{ question = "Q", answer = "A" }"#;
 /// 0 or more.
 const POSITIVE: Allowed = Number(Included(0.0), Unbounded);
 
@@ -67,7 +69,7 @@ pub const SETTINGS: &[SettingInfo] = &[
     model("preset", Text, "A ready shape to begin with (`gpt2`, `shakespeare-cpu`, `qa`, …); the other settings change it.", "以某个预设结构为起点（`gpt2`、`shakespeare-cpu`、`qa` 等），其余设置在其上修改。"),
     model("init", Word(&["gpt2", "plain", "pytorch"]), "How new weights are drawn: as GPT-2 does, all alike (`plain`), or as PyTorch's layers do.", "新权重的初始化方式：按 GPT-2、一律相同（`plain`），或按 PyTorch 各层的默认方式。"),
     model("vocab_size", Whole(1, 1 << 30), "How many different tokens there are. The tokenizer decides where there is one.", "词表大小。有分词器时由分词器决定。"),
-    model("block_size", Whole(1, 1 << 24), "The longest context, in tokens.", "上下文的最大长度（token 数）。"),
+    model("block_size", Whole(1, 1 << 24), "The longest context, in tokens.", "上下文的最大长度（词元数）。"),
     model("n_layer", Whole(1, 1 << 12), "How many blocks.", "层（block）数。"),
     model("n_head", Whole(1, 1 << 12), "How many attention heads a block has; `n_embd` must be divisible by it.", "每层注意力头数；`n_embd` 必须能被它整除。"),
     model("n_embd", Whole(1, 1 << 18), "The width of the residual stream.", "残差流的宽度（嵌入维度）。"),
@@ -96,10 +98,10 @@ pub const SETTINGS: &[SettingInfo] = &[
     data("encoding", Text, "What the text is written in, for example `gbk`; found out when absent.", "文本编码，例如 `gbk`；不设时自动判断。"),
     data("tokenizer", Text, "`char`, `bpe:2000` (learnt from the data), `gpt2`, or a tokenizer's file; the data's own, or characters, when absent.", "`char`、`bpe:2000`（从数据中学习）、`gpt2` 或分词器文件；不设时用数据自带的，否则按字符。"),
     data("val_fraction", PART, "The part kept for validation.", "留作验证的比例。"),
-    data("max_length", Whole(2, 1 << 24), "The longest question/answer example, in tokens.", "问答样例的最大长度（token 数）。"),
-    data("loss_on", Word(&["all", "answer"]), "Which tokens of an example are learned: all of them, or those of the answer.", "样例中哪些 token 计入损失：全部，或只算回答。"),
+    data("max_length", Whole(2, 1 << 24), "The longest question/answer example, in tokens.", "问答样例的最大长度（词元数）。"),
+    data("loss_on", Word(&["all", "answer"]), "Which tokens of an example are learned: all of them, or those of the answer.", "样例中哪些词元计入损失：全部，或只算回答。"),
     data("order", Word(&["sequential", "shuffled", "random"]), "In which order examples come: `random` windows for text, `shuffled` epochs for questions when absent.", "样例的顺序；不设时文本为 `random`（随机窗口），问答为 `shuffled`（每轮打乱）。"),
-    data("limit", Whole(1, MANY), "Only so many characters, tokens or examples of the data.", "只用这么多字符、token 或样例。"),
+    data("limit", Whole(1, MANY), "Only so many characters, tokens or examples of the data.", "只用这么多字符、词元或样例。"),
     train("max_iters", Whole(1, 1 << 53), "Steps to make in all.", "总步数。"),
     train("epochs", Whole(1, 1 << 32), "Passes over the data instead of `max_iters`, each ended by an evaluation.", "以遍历数据的轮数代替 `max_iters`；每轮结束时验证一次。"),
     train("batch_size", Whole(1, 1 << 16), "Rows in a micro-batch.", "每个微批次的行数。"),
@@ -182,6 +184,18 @@ impl Allowed {
         }
     }
 
+    /// The same as what must be, for somebody who said something of another kind.
+    pub(crate) fn rule(&self) -> String {
+        match self {
+            Whole(..) => format!("a whole number, {}", self.in_words()),
+            Number(..) => format!("a number, {}", self.in_words()),
+            Switch => self.in_words(),
+            Word(words) => format!("one of these: {}", words.join(", ")),
+            Text => "a word or a text".to_owned(),
+            Names => format!("names by name, for example {NAMES}"),
+        }
+    }
+
     /// The same in Chinese.
     pub fn in_chinese(&self) -> String {
         match *self {
@@ -239,6 +253,12 @@ mod tests {
     fn parse(section: &str, key: &str, value: impl std::fmt::Display) -> Result<RunConfig> {
         let path = if (section, key) == ("data", "path") { "" } else { "data.path = \"a\"\n" };
         RunConfig::parse(&format!("{path}{section}.{key} = {value}"), &[])
+    }
+
+    #[test]
+    fn a_token_has_one_name_in_chinese() {
+        let english = SETTINGS.iter().filter(|setting| setting.meaning_zh.contains("token"));
+        assert_eq!(english.map(SettingInfo::name).collect::<Vec<_>>(), [""; 0]);
     }
 
     #[test]

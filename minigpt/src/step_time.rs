@@ -13,6 +13,8 @@ const SEED: u64 = 0;
 const WARM_UP: usize = 1;
 /// At least so many count.
 const LEAST: usize = 3;
+/// A step that takes so many times as long as all of them may is not repeated.
+const SLOW: u32 = 4;
 
 /// Steps of training on random tokens, in a folder that goes away.
 pub struct StepTimer {
@@ -57,7 +59,10 @@ pub fn step_time(model: &Config, train: &TrainConfig, row: usize, span: Duration
     let gpt = Gpt::new(model.clone(), train.seed, &Device::Cpu)?;
     let mut timer = StepTimer::new(gpt, train, row)?;
     for _ in 0..WARM_UP {
-        timer.step()?;
+        let first = timer.step()?;
+        if first > SLOW * span.max(Duration::from_secs(1)) {
+            return Ok(first);
+        }
     }
     let (begun, mut times) = (Instant::now(), Vec::new());
     while times.len() < LEAST || begun.elapsed() < span {

@@ -5,10 +5,11 @@
 use crate::error::{Error, Result};
 use crate::limit::product_rate;
 use crate::model_place::ModelPlace;
-use crate::recipe::{MOST_EPOCHS, Recipe, most_rows};
-use crate::run_config::RunConfig;
+use crate::recipe::{Asked, MOST_EPOCHS, Recipe, most_rows};
+use crate::run::check_memory;
+use crate::run_config::{RunConfig, leaves_model_open, says};
 use crate::run_plan::{self, MEASURING, RunPlan};
-use minigpt_data::{Glance, Source};
+use minigpt_data::{CorpusKind, Glance, Source};
 use minigpt_formats::load_config;
 use minigpt_model::Config;
 use minigpt_model::parameters::Count;
@@ -42,10 +43,10 @@ impl Suggestion {
     /// how to train it, or how to train a model further; and how many steps fit into so many minutes. Steps that a change
     /// asks for are the most that there are.
     pub fn new(text: &str, changes: &[String], minutes: Option<f64>, from: Option<&Path>) -> Result<Self> {
-        let config = RunConfig::parse(text, changes)?;
+        let config = RunConfig::parse_open(text, changes)?;
         let file: Table = text.parse().unwrap_or_default();
         let says = |key: &str| says(&file, changes, key);
-        let open = !file.contains_key("model") && !says("model.preset");
+        let open = leaves_model_open(&file, changes);
         if !open && minutes.is_none() {
             return Ok(Self { config, model: false, seconds: None, enough: None });
         }
@@ -59,18 +60,31 @@ impl Suggestion {
         let suggested = match (&base, open) {
             (_, false) => Table::new(),
             (_, true) if matches!(source, Source::Random) => Table::new(),
-            (Some(base), true) => further(base, &Glance::of(&source)?),
+            (Some(base), true) => further(base, &run_plan::glance(&config, &source)?),
             (None, true) => {
-                let glance = Glance::of(&source)?;
-                Recipe::choose(&glance, seconds * EFFICIENCY * product_rate(1024)?).to_table(&glance)
+                let glance = run_plan::glance(&config, &source)?;
+                // Steps or passes of a file give way to minutes that somebody asks for.
+                let length = |key: &str| match minutes {
+                    None => says(key),
+                    Some(_) => self::says(&Table::new(), changes, key),
+                };
+                let asked = Asked { timed: minutes.is_some(), ..asked(&config, glance.kind, says, length) };
+                Recipe::choose(&glance, &asked, seconds * EFFICIENCY * product_rate(1024)?).to_table(&glance)
             }
         };
-        let mut config = RunConfig::parse(&to_text(&merged(suggested, file.clone()))?, changes)?;
+        let text = to_text(&merged(suggested, file.clone()))?;
+        // A model that is there already brings its own shape.
+        let mut config = match base {
+            Some(_) if open => RunConfig::parse_open(&text, changes)?,
+            _ => RunConfig::parse(&text, changes)?,
+        };
         let model = open && base.is_none();
         if minutes.is_none() && (says("train.max_iters") || says("train.epochs")) {
             return Ok(Self { config, model, seconds: None, enough: None });
         }
         let measured = RunConfig { model: base.unwrap_or(config.model.clone()), ..config.clone() };
+        // Before a step of it is tried.
+        check_memory(&measured, 1)?;
         // No more than a fiftieth of the time.
         let span = MEASURING.min(Duration::from_secs_f64((seconds / 50.0).min(60.0)));
         let step = RunPlan::step_seconds(&measured, Some(&source), from.is_some(), span)?;
@@ -110,12 +124,28 @@ fn further(base: &Config, glance: &Glance) -> Table {
     [("train".to_owned(), Value::Table(train))].into_iter().collect()
 }
 
-/// Whether a file or a change names a setting.
-fn says(table: &Table, changes: &[String], setting: &str) -> bool {
-    let (section, key) = setting.split_once('.').unwrap_or(("", setting));
-    let in_file = table.get(section).and_then(Value::as_table).is_some_and(|table| table.contains_key(key));
-    let name = |change: &String| change.split('=').next().unwrap_or_default().trim().replace('-', "_");
-    in_file || changes.iter().map(name).any(|name| name == setting || name == key)
+/// What a configuration decides of what could be chosen for it: `says` tells which settings somebody named, `length` the
+/// same of how long the run is.
+fn asked(
+    config: &RunConfig,
+    kind: CorpusKind,
+    says: impl Fn(&str) -> bool,
+    length: impl Fn(&str) -> bool,
+) -> Asked {
+    let RunConfig { model, data, train, .. } = config;
+    // Room for the longest example that somebody wants; its last token is only a target.
+    let longest = (kind == CorpusKind::Qa && says("data.max_length")).then(|| data.max_length - 1);
+    Asked {
+        n_layer: says("model.n_layer").then_some(model.n_layer),
+        n_head: says("model.n_head").then_some(model.n_head),
+        n_embd: says("model.n_embd").then_some(model.n_embd),
+        block_size: says("model.block_size").then_some(model.block_size).or(longest),
+        batch_size: says("train.batch_size").then_some(train.batch_size),
+        tokenizer: data.tokenizer.clone(),
+        max_iters: length("train.max_iters").then_some(train.max_iters),
+        epochs: train.epochs.filter(|_| length("train.epochs")),
+        timed: false,
+    }
 }
 
 fn to_text(table: &Table) -> Result<String> {

@@ -33,7 +33,13 @@ pub fn parse(typed: impl IntoIterator<Item = OsString>) -> clap::error::Result<U
     // Options of every command are those of each one then.
     command.build();
     let Rewritten { words, notes } = rewrite(&command, &typed)?;
-    let matches = command.try_get_matches_from(words)?;
+    let matches = command.try_get_matches_from_mut(words).or_else(|error| match error.kind() {
+        // `minigpt --lang zh` asks for the same page as `minigpt`.
+        ErrorKind::MissingSubcommand => {
+            command.try_get_matches_from_mut(typed.iter().take_while(|word| is_value(word)))
+        }
+        _ => Err(numbers::in_words(error)),
+    })?;
     Ok(Understood { cli: Cli::from_arg_matches(&matches)?, notes })
 }
 
@@ -75,7 +81,7 @@ fn rewrite(command: &Command, typed: &[OsString]) -> clap::error::Result<Rewritt
             }
         }
     }
-    Ok(rewriting.finish())
+    rewriting.finish()
 }
 
 /// How a value follows an option: attached, or as the next word if that is accepted.
@@ -160,7 +166,12 @@ impl Rewriting<'_> {
         Ok(())
     }
 
-    fn finish(mut self) -> Rewritten {
+    fn finish(mut self) -> clap::error::Result<Rewritten> {
+        match self.path.as_str() {
+            "eval" => self.data_in_position(),
+            "train" => self.check_one_input()?,
+            _ => {}
+        }
         self.notes.extend(self.run.into_iter().flat_map(|run| run.notes));
         if !self.named.is_empty() {
             // What the command is about stands before what else it is given.
@@ -177,7 +188,36 @@ impl Rewriting<'_> {
             self.words.push("--".into());
             self.words.append(&mut self.positions);
         }
-        Rewritten { words: self.words, notes: self.notes }
+        Ok(Rewritten { words: self.words, notes: self.notes })
+    }
+
+    /// `eval MODEL DATA` means `eval MODEL --data DATA`.
+    fn data_in_position(&mut self) {
+        let models = 1_usize.saturating_sub(self.named.len());
+        let given =
+            self.words.iter().any(|word| word.to_str().is_some_and(|word| word.starts_with("--data")));
+        if let (false, &[.., at]) = (given, &self.values[..])
+            && self.values.len() == models + 1
+            && self.positions.is_empty()
+        {
+            self.values.pop();
+            self.words[at] = joined("--data", &self.words[at]);
+        }
+    }
+
+    /// Whoever names several files is told how they become one input.
+    fn check_one_input(&self) -> clap::error::Result<()> {
+        let values = self.values.iter().map(|&at| &self.words[at]).chain(&self.positions);
+        let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
+        match &values[..] {
+            [] | [_] => Ok(()),
+            several => {
+                let files = several.join(", ");
+                let message =
+                    format!("training takes one file or one folder: put {files} into a folder and name that");
+                Err(wrong(ErrorKind::TooManyValues, &message))
+            }
+        }
     }
 }
 

@@ -3,10 +3,11 @@
 use super::wrong;
 use crate::language::{t, tr};
 use clap::Arg;
-use clap::error::{ErrorKind, Result};
+use clap::error::{ContextKind, ErrorKind, Result};
 use std::any::TypeId;
 use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
+use std::num::ParseFloatError;
 
 /// A seed's value for "any".
 const RANDOM: &str = "random";
@@ -47,6 +48,20 @@ pub(super) fn plain(arg: &Arg, name: &str, value: OsString, notes: &mut Vec<Stri
         };
     }
     Ok(value)
+}
+
+/// What is wrong with a number, where Rust's words for it ("invalid float literal") would be shown.
+pub(super) fn in_words(error: clap::Error) -> clap::Error {
+    let is_rusts = std::error::Error::source(&error).is_some_and(|source| source.is::<ParseFloatError>());
+    let told = |kind| error.get(kind).map(ToString::to_string);
+    match (told(ContextKind::InvalidArg), told(ContextKind::InvalidValue)) {
+        (Some(option), Some(text)) if is_rusts => {
+            let name = option.split(' ').next().unwrap_or_default();
+            let what = tr("a number is needed");
+            wrong(ErrorKind::InvalidValue, &t!("{name} is {text}: {what}"))
+        }
+        _ => error,
+    }
 }
 
 /// `key=random` of a seed with a number instead.

@@ -190,3 +190,25 @@ fn commands_of_other_programs_are_answered_with_ours() {
     assert!(refused("m sample").contains("minigpt generate"));
     assert_eq!(parse(["m", "quantize"].map(OsString::from)).err().unwrap().exit_code(), 2);
 }
+
+#[test]
+fn data_to_judge_by_may_stand_behind_the_model() {
+    assert_eq!(rewritten("m eval a b.txt"), "m eval a --data=b.txt");
+    assert_eq!(rewritten("m eval b.txt --model a"), "m eval --data=b.txt -- a");
+    assert_eq!(rewritten("m eval a --data b.txt"), "m eval a --data=b.txt");
+    assert!(refused("m eval a").contains("--data"));
+}
+
+#[test]
+fn several_files_to_learn_from_belong_into_a_folder() {
+    assert!(refused("m train a.txt b.txt --minutes 1").contains("put a.txt, b.txt into a folder"));
+    assert!(refused("m train a.txt --minutes soon").contains("--minutes is soon: a number is needed"));
+}
+
+/// It was "requires a subcommand": the first thing that a Chinese reader types.
+#[test]
+fn a_language_alone_asks_for_the_first_page() {
+    for line in ["m --lang en", "m --lang=en", "m config --lang en"] {
+        assert!(refused(line).contains("Commands:"), "{line}");
+    }
+}

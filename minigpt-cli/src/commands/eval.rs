@@ -169,7 +169,7 @@ fn open(args: &EvalArgs, model: &ModelFolder, loss_on: LossOn, max_length: usize
         (CorpusParts::Qa { train, bad, .. }, _) => {
             if bad.total > 0 && loss_on == LossOn::Answer {
                 output::note(&format!(
-                    "{} were skipped: see `minigpt data stats`",
+                    "skipped {}: see `minigpt data stats`",
                     counted(bad.total, "bad line")
                 ));
             }

@@ -1,12 +1,14 @@
 //! `minigpt plan`: what a model costs before anyone trains it.
 
 use super::cluster;
+use super::train::announce_suggestion;
+use crate::config_file::Opened;
 use crate::language::{said, t, tr};
 use crate::tensors::TensorTree;
 use crate::{config_file, models, output, screen};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use minigpt::{ClusterPlan, Network, RunPlan, limit, settings};
+use minigpt::{ClusterPlan, Network, RunPlan, Suggestion, limit, settings};
 use minigpt_charts::{Table, bytes, count, duration, metric};
 use minigpt_formats::load_config;
 use minigpt_model::plan::{AttentionCost, Plan};
@@ -123,7 +125,10 @@ pub fn run(args: &PlanArgs) -> Result<()> {
 
 /// How long a run takes here, and whether it fits.
 fn plan_run(config: &Path, args: &PlanArgs) -> Result<()> {
-    let config = config_file::read(config, &args.changes)?;
+    let Opened { text, changes } = config_file::open(config, &args.changes)?;
+    let suggestion = Suggestion::new(&text, &changes, None, None)?;
+    announce_suggestion(&suggestion, false);
+    let config = suggestion.config;
     let plan = RunPlan::measure(&config)?;
     let cluster = args.machines.map(|machines| {
         let (train, model) = (&config.train, &config.model);
@@ -142,7 +147,6 @@ fn plan_run(config: &Path, args: &PlanArgs) -> Result<()> {
     }
     let mut table = Table::new(&[1]);
     let fits = match plan.free_bytes {
-        Some(free) if plan.train_bytes > free => t!("more than the {} that are free", bytes(free)),
         Some(free) => t!("of {} that are free", bytes(free)),
         None => String::new(),
     };

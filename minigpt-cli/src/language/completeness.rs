@@ -41,6 +41,9 @@ const NO_MESSAGES: [&str; 17] = [
 const NOT_SAID: &[&str] = &[
     // Looked for in what others say.
     "{name} is not",
+    "invalid type",
+    "invalid value",
+    "unknown variant",
     " at line ",
     // In pictures, which stay English.
     "Loss of {}",

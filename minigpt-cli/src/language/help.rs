@@ -22,7 +22,8 @@ const HEADS: [(&str, &str); 10] = [
 ];
 
 /// What it puts in brackets behind a text.
-const BRACKETS: [(&str, &str); 5] = [
+const BRACKETS: [(&str, &str); 6] = [
+    ("[subcommands: ", "[子命令："),
     ("[default: ", "[默认值："),
     ("[possible values: ", "[可选值："),
     ("[alias: ", "[别名："),

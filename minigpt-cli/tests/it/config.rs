@@ -69,6 +69,22 @@ fn a_model_that_was_never_trained_is_measured_too() {
     assert_eq!(place.names(""), ["text.txt"]);
 }
 
+/// A step of it was tried, and the machine with it.
+#[test]
+fn what_does_not_fit_is_not_measured() {
+    let place = Place::new();
+    place.write("text.txt", "to be or not to be. ".repeat(100));
+    place.write("run.toml", "[data]\npath = \"text.txt\"\n");
+    let large = "n_embd=131072";
+    for args in
+        [["plan", "--config", "run.toml", "--set", large], ["train", "text.txt", "--set", large, "--quiet"]]
+    {
+        let done = minigpt(&args).within(&place.path("")).run();
+        assert!(done.failed());
+        assert_contains(done.stderr(), &["training this model takes about"]);
+    }
+}
+
 #[test]
 fn a_run_is_planned_by_the_name_of_its_configuration() {
     let place = with_text();

@@ -27,7 +27,8 @@ fn a_text_becomes_a_model_that_can_be_used_at_once() {
         &said,
         &["novel.txt: text", "layers", "width", "steps, about", "it writes:", "guessing among all"],
     );
-    assert_contains(&said, &["runs/novel", "minigpt generate", "minigpt inspect", "minigpt plot runs/novel"]);
+    // Short enough for 80 columns: a line that is broken inside quotes can't be typed again.
+    assert_contains(&said, &["minigpt generate runs/novel --prompt 'It was", "minigpt plot runs/novel"]);
     let wrote = minigpt(&["generate", "runs/novel", "--prompt", "It was", "-n", "5"]).within(&place.path(""));
     wrote.run().success();
     // The same again is another run; the first one goes on by its name.
@@ -59,6 +60,47 @@ fn what_was_chosen_can_be_said_otherwise() {
     assert_contains(&place.read_text("runs/run/config.toml"), &["n_embd = 64\n"]);
 }
 
+/// It was "model.n_embd 256 is not divisible by n_head 12": those of GPT-2, which nobody had asked for.
+#[test]
+fn a_size_that_was_asked_for_is_laid_over_the_model_that_is_chosen() {
+    let place = Place::new();
+    place.write("novel.txt", TEXT.repeat(100));
+    place.write("run.toml", "[data]\npath = \"novel.txt\"\n");
+    let chosen = |data: &[&str], change: &str, out: &str| {
+        let args = [&["train"], data, &[change, "--max_iters=1", "--out", out]].concat();
+        minigpt(&args).within(&place.path("")).run().success().stderr().to_owned()
+    };
+    for (data, out) in [(&["novel.txt"][..], "a"), (&["--config", "run.toml"], "b")] {
+        assert_contains(&chosen(data, "--n_embd=256", &format!("{out}/1")), &["4 heads, width 256"]);
+        assert_contains(&chosen(data, "--n_head=5", &format!("{out}/2")), &["5 heads, width "]);
+        assert_contains(&chosen(data, "--n-layer=1", &format!("{out}/3")), &["chosen for it: 1 layer, "]);
+    }
+    let both = ["train", "novel.txt", "--n_embd=256", "--n_head=3"];
+    let done = minigpt(&both).within(&place.path("")).run();
+    assert!(done.failed());
+    assert_contains(done.stderr(), &["model.n_embd 256 is not divisible by n_head 3"]);
+}
+
+#[test]
+fn data_alone_is_planned_for_and_evaluated_with_the_model_that_would_be_trained() {
+    let place = Place::new();
+    place.write("novel.txt", TEXT.repeat(100));
+    place.write("run.toml", "[data]\npath = \"novel.txt\"\n[train]\nmax_iters = 2\n");
+    let run = |args: &[&str]| minigpt(args).within(&place.path("")).run().success();
+    let planned = run(&["plan", "--config", "run.toml", "--set", "n_embd=40", "--json"]);
+    let parameters = planned.json()["parameters"].as_u64().unwrap();
+    assert!(parameters < 100_000, "{parameters}");
+    let said = run(&["train", "novel.txt", "--eval-only", "--max_iters=1"]);
+    assert_contains(said.stdout(), &["untrained"]);
+    assert!(!place.path("runs").exists());
+    // A run that goes on differs from its file only in what the file says.
+    run(&["train", "--config", "run.toml"]);
+    place.write("run.toml", "[data]\npath = \"novel.txt\"\n[train]\nmax_iters = 3\n");
+    let said = run(&["train", "--config", "run.toml", "--resume", "--max_iters=4"]);
+    assert_contains(said.stderr(), &["run.toml differs (file → run): train.max_iters: 3 → 4"]);
+    assert!(!said.stderr().contains("n_layer"), "{}", said.stderr());
+}
+
 #[test]
 fn every_kind_of_data_is_recognised() {
     let place = Place::new();
@@ -76,6 +118,55 @@ fn every_kind_of_data_is_recognised() {
     minigpt(&prepare).within(&place.path("")).run().success();
     assert_contains(&train(&place, &["tokens"]), &["prepared tokens", "runs/tokens"]);
     assert_contains(&train(&place, &["tokens/train.bin"]), &["runs/tokens-2"]);
+}
+
+/// A run was learned from as "JSON lines of texts": its own samples.
+#[test]
+fn a_run_is_not_taken_for_data() {
+    let place = Place::new();
+    place.write("novel.txt", TEXT.repeat(100));
+    train(&place, &["novel.txt"]);
+    for (folder, what) in [("runs/novel", "is a run, not data"), ("runs/novel/best", "is a model, not data")]
+    {
+        let done = minigpt(&["train", folder, "--max_iters=1"]).within(&place.path("")).run();
+        assert!(done.failed() && !place.path("runs/novel-2").exists());
+        assert_contains(done.stderr(), &[what, &format!("--from {folder}")]);
+    }
+    let again = ["train", "--resume", "--out", "runs/novel", "--lang", "zh"];
+    let done = minigpt(&again).within(&place.path("")).run().success();
+    assert_contains(done.stderr(), &["这次训练已完成全部步数", "--max_iters=N"]);
+}
+
+/// What is said is what is run, whichever of two sizes the measured speed happens to choose.
+#[test]
+fn what_is_announced_is_what_is_trained() {
+    let place = Place::new();
+    place.write("novel.txt", TEXT.repeat(4000));
+    let said = train(&place, &["novel.txt"]);
+    let config: toml::Table = place.read_text("runs/novel/config.toml").parse().unwrap();
+    let model = |key: &str| config["model"][key].as_integer().unwrap();
+    let [layers, heads] = ["n_layer", "n_head"].map(model);
+    let [width, context] = ["n_embd", "block_size"].map(model);
+    let steps = config["train"]["max_iters"].as_integer().unwrap();
+    let s = if steps == 1 { "" } else { "s" };
+    assert_contains(
+        &said,
+        &[
+            &format!("{layers} layers, {heads} heads, width {width}, context {context}"),
+            &format!("{steps} step{s}, about"),
+            &format!("step {steps}: all steps made"),
+        ],
+    );
+}
+
+/// It was shown as a sample of the last step, and once more as what the model writes.
+#[test]
+fn the_sample_at_the_end_is_shown_once() {
+    let place = Place::new();
+    place.write("novel.txt", TEXT.repeat(100));
+    let said = train(&place, &["novel.txt", "--max_iters=4", "--sample_interval=4", "--prompt=It was the"]);
+    let samples = said.lines().filter(|line| line.starts_with("It was the"));
+    assert_eq!(samples.count(), 1, "{said}");
 }
 
 #[test]
@@ -97,6 +188,11 @@ fn a_model_is_trained_further_on_a_text_of_ones_own() {
     let said = train(&place, &["other.txt", "--from", "runs/novel"]);
     assert_contains(&said, &["runs/other", "steps, about"]);
     assert!(!said.contains("chosen for it"), "{said}");
+    // Its size may be said again, and not otherwise.
+    train(&place, &["other.txt", "--from", "runs/novel", "--n_embd=64"]);
+    let wider = ["train", "other.txt", "--from", "runs/novel", "--n_embd=33"];
+    let done = minigpt(&wider).within(&place.path("")).run();
+    assert_contains(done.stderr(), &["model.n_embd is 33, but the model in runs/novel/best has 64"]);
 }
 
 #[test]
@@ -116,6 +212,8 @@ fn what_can_not_be_learned_from_is_said() {
     place.write("short.txt", "ab");
     refused(&["train", "short.txt", "--minutes", "0.01"]);
     place.write("novel.txt", TEXT.repeat(20));
+    let said = refused(&["train", "novel.txt", "--tokenizer=bpe:many"]);
+    assert_contains(&said, &["there is no tokenizer bpe:many", "bpe:2000"]);
     assert_contains(&refused(&["train", "novel.txt", "--minutes", "0"]), &["--minutes 0"]);
     assert_contains(&refused(&["train", "novel.txt", "--minutes", "-1"]), &["--minutes -1"]);
     assert_contains(&refused(&["train", "novel.txt", "--minutes", "nan"]), &["--minutes"]);

@@ -74,7 +74,7 @@ fn a_question_answer_model_answers_several_questions_at_once() {
     let run = place.text("run");
     let done = minigpt(&["train", "--config", &config, "--out", &run]).run().success();
     assert_contains(done.stderr(), &["epoch 15, step 135: mean training loss 0.", ", validation 0."]);
-    assert_contains(done.stdout(), &["best validation", "minigpt chat --model"]);
+    assert_contains(done.stdout(), &["best validation", "minigpt chat "]);
 
     let model = format!("{run}/best");
     let questions: Vec<String> = QUESTIONS.iter().map(|(question, _)| format!("{question}<sep>")).collect();
@@ -106,7 +106,7 @@ fn the_textbooks_model_learns_random_rows_and_goes_on_from_an_id() {
     let config = configs().into_iter().find(|path| path.ends_with("textbook.toml")).unwrap();
     let train = ["train", "--config", config.to_str().unwrap(), "--out", "run"];
     let done = minigpt(&train).within(&place.path("")).run().success();
-    assert_contains(done.stdout(), &["step 10: all steps made", "minigpt generate --model run/last --ids …"]);
+    assert_contains(done.stdout(), &["step 10: all steps made", "minigpt generate run --ids …"]);
     let log = place.read_text("run/metrics.jsonl");
     let records: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let losses: Vec<f64> = records.iter().map(|record| record["epoch_loss"].as_f64().unwrap()).collect();

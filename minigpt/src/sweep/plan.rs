@@ -3,7 +3,7 @@
 use super::sizes::{SweepSize, WIDTHS};
 use super::speed::Speed;
 use crate::error::{Error, Result};
-use crate::recipe::Recipe;
+use crate::recipe::{Asked, Recipe};
 use crate::run_config::RunConfig;
 use crate::run_plan::{self, TokenCount};
 use minigpt_data::{CorpusKind, Glance};
@@ -182,11 +182,12 @@ impl<'a> Planner<'a> {
         let path = format!("data.path={}", serde_json::Value::from(data));
         let mut changes = vec![path];
         changes.extend(options.changes.iter().cloned());
-        let open = RunConfig::parse("", &changes)?;
+        let open = RunConfig::parse_open("", &changes)?;
         let source = run_plan::open(&open)?;
         let glance = Glance::of(&source)?;
         // A small share of the machine's arithmetic, for a context that suits small models.
-        let recipe = Recipe::with_tokenizer(&glance, tokenizer(&glance), 1e12);
+        let asked = Asked { tokenizer: tokenizer(&glance).map(str::to_owned), ..Asked::default() };
+        let recipe = Recipe::choose(&glance, &asked, 1e12);
         let mut table = recipe.to_table(&glance);
         settle(&mut table);
         let text = toml::to_string(&table).map_err(|error| Error::Setting(error.to_string()))?;

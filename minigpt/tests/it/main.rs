@@ -23,6 +23,18 @@ fn every_example_runs() {
     train_on_text::main().unwrap();
 }
 
+/// It had GPT-2's 12 layers and width 768.
+#[test]
+fn a_file_that_names_its_data_alone_trains_a_small_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let [text, file, out] = ["book.txt", "run.toml", "run"].map(|name| folder.path().join(name));
+    std::fs::write(&text, "the cat sat on the mat. ".repeat(100)).unwrap();
+    std::fs::write(&file, format!("[data]\npath = {text:?}\n[train]\nmax_iters = 1\n")).unwrap();
+    let report = minigpt::train(&file, &out).unwrap();
+    let model = minigpt::formats::load_config(&report.model).unwrap();
+    assert!(model.n_embd <= 128, "{model:?}");
+}
+
 /// An example that nobody runs rots.
 #[test]
 fn every_example_is_among_them() {

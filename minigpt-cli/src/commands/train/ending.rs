@@ -60,22 +60,19 @@ impl Ending<'_> {
     /// What to type next; a model without a tokenizer is given ids.
     fn next(&self, model: &Path) -> Vec<String> {
         let run = model.parent().unwrap_or(model);
-        let (model, run) = (quoted(model), quoted(run));
+        // Its folder means its best model, and leaves room for the prompt in a line.
+        let run = quoted(run);
         let Some(tokenizer) = self.tokenizer else {
-            return vec![format!("minigpt generate --model {model} --ids …")];
+            return vec![format!("minigpt generate {run} --ids …")];
         };
         let prompt = self.config.sample.prompt.trim();
         let fits = tokenizer.encode_with_special(prompt).is_ok_and(|ids| !ids.is_empty());
         let prompt = if fits { quoted(Path::new(prompt)) } else { "…".to_owned() };
         let first = match self.kind {
-            CorpusKind::Qa => format!("minigpt chat --model {model}"),
-            CorpusKind::Text => format!("minigpt generate --model {model} --prompt {prompt}"),
+            CorpusKind::Qa => format!("minigpt chat {run}"),
+            CorpusKind::Text => format!("minigpt generate {run} --prompt {prompt}"),
         };
-        vec![
-            first,
-            format!("minigpt inspect --model {model} --prompt {prompt}"),
-            format!("minigpt plot {run}"),
-        ]
+        vec![first, format!("minigpt inspect {run} --prompt {prompt}"), format!("minigpt plot {run}")]
     }
 }
 

@@ -1,10 +1,10 @@
 //! `minigpt train --eval-only`: the validation loss and nothing else.
 
-use super::TrainArgs;
+use super::{TrainArgs, own_data};
 use crate::language::tr;
-use crate::{config_file, models, output, screen};
-use anyhow::{Context, Result};
-use minigpt::{Run, RunConfig, RunEvaluation};
+use crate::{models, output, screen};
+use anyhow::{Result, ensure};
+use minigpt::{Run, RunEvaluation};
 use minigpt_charts::{Table, count};
 use minigpt_model::Device;
 use std::path::Path;
@@ -14,10 +14,13 @@ pub(super) fn run(args: &TrainArgs, out: &Path, device: &Device) -> Result<()> {
     let evaluation = if args.resume || (args.from.is_none() && Run::is_at(out)) {
         Run::evaluate(out, &args.changes, device)?
     } else {
-        let config: RunConfig =
-            config_file::read(args.config.as_deref().context("--config is missing")?, &args.changes)?;
+        ensure!(
+            args.data.as_deref() != Some(Path::new("-")),
+            "--eval-only needs data that is in a file: nothing is kept of standard input"
+        );
         let from = args.from.as_deref().map(models::find).transpose()?;
-        Run::evaluate_start(config, &args.changes, from.as_deref(), device)?
+        let (suggestion, changes) = own_data::suggest(args, out)?;
+        Run::evaluate_start(suggestion.config, &changes, from.as_deref(), device)?
     };
     let RunEvaluation { model, loss, tokens } = evaluation;
     let name = model.map_or(tr("untrained").to_owned(), |model| model.display().to_string());

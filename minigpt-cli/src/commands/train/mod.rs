@@ -22,6 +22,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use watch::Watch;
 
+pub(super) use own_data::announce as announce_suggestion;
+
 /// Train a model: on your own data with a recipe that suits it, or as a configuration says.
 #[derive(Args)]
 pub struct TrainArgs {
@@ -125,14 +127,15 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
     }
     if bad_lines.total > 0 {
         let skipped = counted(bad_lines.total, "bad line");
-        output::note(&format!("{skipped} were skipped: see `minigpt data stats`"));
+        output::note(&format!("skipped {skipped}: see `minigpt data stats`"));
     }
     let _shown = args.serve.then(|| serve::show_run(&out)).transpose()?;
-    let mut watch = Watch::new(args.quiet, &config, tokenizer.clone());
+    let shows_end = planned && !args.quiet;
+    let mut watch = Watch::new(args.quiet, &config, tokenizer.clone(), shows_end);
     let report = trainer.run(&mut watch, &STOP);
     watch.finish();
     let ending = Ending { report: report?, config: &config, kind, tokenizer: tokenizer.as_ref() };
-    if planned && !args.quiet {
+    if shows_end {
         ending.sample(&mut watch, trainer.gpt());
     }
     output::text(&ending.describe())
@@ -181,14 +184,10 @@ pub fn announce(changes: &[Change]) {
 
 /// Says in what a configuration file differs from the settings of the run that goes on without it.
 fn announce_unused(file: &Path, config: &RunConfig) {
-    let file_config = match config_file::read(file, &[]) {
-        Ok(file_config) => file_config,
+    let unused = match unused_settings(file, config) {
+        Ok(unused) => unused,
         Err(error) => return output::note(&format!("the run's own settings are used ({error})")),
     };
-    // The vocabulary's size comes from the data, in both.
-    let vocab_size = config.model.vocab_size;
-    let file_config = RunConfig { model: Config { vocab_size, ..file_config.model }, ..file_config };
-    let unused = file_config.changes(config, 0);
     if !unused.is_empty() {
         let unused: Vec<String> = unused.iter().map(Change::to_string).collect();
         let file = file.display();
@@ -197,4 +196,21 @@ fn announce_unused(file: &Path, config: &RunConfig) {
             unused.join(", ")
         ));
     }
+}
+
+/// Where a configuration file and a run have different settings.
+fn unused_settings(file: &Path, config: &RunConfig) -> Result<Vec<Change>> {
+    let text = config_file::open(file, &[])?.text;
+    let said: toml::Table = text.parse()?;
+    let of_file = RunConfig::parse_open(&text, &[])?;
+    // The vocabulary's size comes from the data, in both.
+    let vocab_size = config.model.vocab_size;
+    let of_file = RunConfig { model: Config { vocab_size, ..of_file.model }, ..of_file };
+    let mut unused = of_file.changes(config, 0);
+    // What a file without a model leaves out was chosen for the data.
+    if !said.contains_key("model") {
+        let says = |(section, key): (&str, &str)| said.get(section).is_some_and(|s| s.get(key).is_some());
+        unused.retain(|change| change.setting.split_once('.').is_some_and(says));
+    }
+    Ok(unused)
 }

@@ -2,11 +2,11 @@
 
 use super::TrainArgs;
 use crate::config_file::{self, Opened};
-use crate::language::tr;
+use crate::language::{counted, tr};
 use crate::output;
 use anyhow::{Context, Result, bail};
 use minigpt::{MINUTES, Suggestion};
-use minigpt_charts::{count, duration};
+use minigpt_charts::duration;
 use std::path::{Path, PathBuf};
 
 /// Where standard input is kept, so that the run can go on.
@@ -60,6 +60,7 @@ fn file_name(path: &Path) -> String {
 pub fn suggest(args: &TrainArgs, out: &Path) -> Result<(Suggestion, Vec<String>)> {
     let mut changes = args.changes.clone();
     if let Some(data) = &args.data {
+        refuse_model(data)?;
         let path = match data == Path::new("-") {
             true => keep(out)?,
             false => data.to_str().context("the data's name is not valid Unicode")?.to_owned(),
@@ -69,7 +70,7 @@ pub fn suggest(args: &TrainArgs, out: &Path) -> Result<(Suggestion, Vec<String>)
     }
     let (text, changes) = match &args.config {
         Some(config) => {
-            let Opened { text, changes, .. } = config_file::open(config, &changes)?;
+            let Opened { text, changes } = config_file::open(config, &changes)?;
             (text, changes)
         }
         None => (String::new(), changes),
@@ -79,6 +80,22 @@ pub fn suggest(args: &TrainArgs, out: &Path) -> Result<(Suggestion, Vec<String>)
         bail!("--minutes {minutes}: there must be more than 0");
     }
     Ok((Suggestion::new(&text, &changes, minutes, args.from.as_deref())?, changes))
+}
+
+/// A run or a model is nothing to learn from, though its folder has files that could be read as text.
+fn refuse_model(data: &Path) -> Result<()> {
+    let (has, shown) = (|name: &str| data.join(name).join("config.json").is_file(), data.display());
+    if has("best") || has("last") {
+        bail!(
+            "{shown} is a run, not data: `minigpt train --resume --out {shown}` goes on with it, `minigpt train novel.txt --from {shown}` trains its model further on a text"
+        );
+    }
+    if has("") {
+        bail!(
+            "{shown} is a model, not data: `minigpt train novel.txt --from {shown}` trains it further on a text"
+        );
+    }
+    Ok(())
 }
 
 /// Keeps standard input in the run's folder.
@@ -106,14 +123,17 @@ pub fn announce(suggestion: &Suggestion, quiet: bool) {
             Some(_) => tr("tokens are pieces of words"),
         };
         output::note(&format!(
-            "chosen for it: {} layers, {} heads, width {}, context {}; {tokens}",
-            model.n_layer, model.n_head, model.n_embd, model.block_size,
+            "chosen for it: {}, {}, width {}, context {}; {tokens}",
+            counted(model.n_layer as u64, "layer"),
+            counted(model.n_head as u64, "head"),
+            model.n_embd,
+            model.block_size,
         ));
     }
     if let Some(seconds) = suggestion.seconds {
-        let steps = count(config.train.max_iters);
+        let steps = counted(config.train.max_iters, "step");
         let other = if seconds == 60.0 * MINUTES { tr("; --minutes N for another time") } else { "" };
-        output::note(&format!("{steps} steps, about {} on this machine{other}", duration(seconds)));
+        output::note(&format!("{steps}, about {} on this machine{other}", duration(seconds)));
     }
     if let Some(epochs) = suggestion.enough {
         output::note(&format!(

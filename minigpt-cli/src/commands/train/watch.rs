@@ -1,6 +1,6 @@
 //! What a person sees of a run: a bar on a terminal, lines elsewhere.
 
-use crate::language::{t, tr};
+use crate::language::{counted, t, tr};
 use crate::{output, screen};
 use indicatif::{ProgressBar, ProgressStyle};
 use minigpt::RunConfig;
@@ -27,18 +27,20 @@ pub struct Watch {
     title: String,
     tokenizer: Option<Tokenizer>,
     prompt: String,
+    /// Whether somebody shows a sample of the finished model.
+    shows_end: bool,
 }
 
 impl Watch {
-    /// Watches a run.
-    pub fn new(quiet: bool, config: &RunConfig, tokenizer: Option<Tokenizer>) -> Self {
+    /// Watches a run; `shows_end` where a sample of the finished model follows.
+    pub fn new(quiet: bool, config: &RunConfig, tokenizer: Option<Tokenizer>, shows_end: bool) -> Self {
         let parameters = minigpt_model::parameters::Count::of(&config.model).total;
         let title = t!("{} parameters on {}", count(parameters), config.data.path);
         let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::no_length() };
         let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let prompt = config.sample.prompt.clone();
-        Self { bar, quiet, smoothed: None, val_loss: None, title, tokenizer, prompt }
+        Self { bar, quiet, smoothed: None, val_loss: None, title, tokenizer, prompt, shows_end }
     }
 
     /// Clears the bar.
@@ -98,14 +100,20 @@ impl Observer for Watch {
                 self.bar.set_position(step);
                 let from = if step == 0 { String::new() } else { t!(" from step {}", count(step)) };
                 let title = &self.title;
-                let epoch = count(batches_per_epoch);
-                self.say(&format!("{title}: {} steps{from}, {epoch} batches an epoch", count(steps)));
+                let is_over = step >= steps;
+                let (steps, epoch) = (counted(steps, "step"), counted(batches_per_epoch, "batch"));
+                self.say(&format!("{title}: {steps}{from}, {epoch} an epoch"));
+                if is_over {
+                    self.say("the run has made all its steps: --max_iters=N makes it longer");
+                }
             }
             Event::Step { record, logged, left } => self.step(record, logged, left),
             Event::Evaluating { done, batches, .. } => {
                 self.show(&[tr("evaluating"), &t!("{} of {} batches", count(done), count(batches))]);
             }
             Event::Saving { .. } => self.show(&[tr("saving")]),
+            // The one at the end has words of its own.
+            Event::Sample { step, .. } if self.shows_end && self.bar.length() == Some(step) => {}
             Event::Sample { text, .. } if !self.quiet => self.bar.suspend(|| output::quote(text)),
             Event::Sample { .. } => {}
             Event::Saved { .. } => {}
