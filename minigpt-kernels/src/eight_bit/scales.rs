@@ -75,7 +75,7 @@ pub trait Scales: Copy + Send + Sync + 'static {
     /// [`Scales::scales_avx2`] of all sixteen columns, each once as i32.
     ///
     /// # Safety
-    /// The CPU has AVX-512.
+    /// The CPU has AVX-512 with BW.
     #[cfg(target_arch = "x86_64")]
     #[inline]
     #[target_feature(enable = "avx2,avx512f")]
@@ -88,7 +88,7 @@ pub trait Scales: Copy + Send + Sync + 'static {
     /// [`Scales::corrections_avx2`] of all sixteen columns.
     ///
     /// # Safety
-    /// The CPU has AVX-512.
+    /// The CPU has AVX-512 with BW.
     #[cfg(target_arch = "x86_64")]
     #[inline]
     #[target_feature(enable = "avx2,avx512f")]
@@ -253,6 +253,20 @@ impl ScalesOf32 {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+impl ScalesOf32 {
+    /// The scales (0) or mins (1) of all sixteen columns as i32.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn once_512(&self, group: usize, which: usize) -> __m512i {
+        // SAFETY: there are sixteen bytes.
+        _mm512_cvtepu8_epi32(unsafe { _mm_loadu_si128(self.groups[group][which].as_ptr().cast()) })
+    }
+}
+
 impl Scales for ScalesOf32 {
     const MINS: bool = true;
 
@@ -300,6 +314,23 @@ impl Scales for ScalesOf32 {
 
     #[cfg(target_arch = "x86_64")]
     #[inline]
+    #[target_feature(enable = "avx2,avx512f")]
+    unsafe fn scales_512(&self, group: usize) -> [__m512i; 2] {
+        // SAFETY: the caller's.
+        [unsafe { self.once_512(group, 0) }; 2]
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,avx512f")]
+    unsafe fn corrections_512(&self, group: usize) -> __m512i {
+        // SAFETY: the caller's.
+        let mins = unsafe { self.once_512(group, 1) };
+        _mm512_or_si512(mins, _mm512_slli_epi32::<16>(mins))
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
     #[target_feature(enable = "avx2,f16c")]
     unsafe fn factors_avx2(&self, half: usize) -> [__m256; 2] {
         // SAFETY: the caller's.
@@ -330,6 +361,26 @@ fn of_column(pairs: &Pairs, column: usize) -> [i8; SIXTEENTHS] {
 unsafe fn pairs_avx2(pairs: &Pairs, half: usize, group: usize) -> __m256i {
     // SAFETY: a half has eight pairs.
     unsafe { _mm256_cvtepi8_epi16(_mm_loadu_si128(pairs[group].as_ptr().add(HALF * half).cast())) }
+}
+
+/// The pairs of all sixteen columns as i16.
+///
+/// # Safety
+/// The CPU has AVX-512 with BW.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn pairs_512(pairs: &Pairs, group: usize) -> __m512i {
+    // SAFETY: sixteen pairs are 32 bytes.
+    unsafe { _mm512_cvtepi8_epi16(_mm256_loadu_si256(pairs[group].as_ptr().cast())) }
+}
+
+/// The first of each pair, and the second, as i32.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn each_512(pairs: __m512i) -> [__m512i; 2] {
+    [_mm512_srai_epi32::<16>(_mm512_slli_epi32::<16>(pairs)), _mm512_srai_epi32::<16>(pairs)]
 }
 
 /// The first of each pair twice, and the second.
@@ -401,6 +452,23 @@ impl<const OFFSET: i16> Scales for ScalesOf16<OFFSET> {
 
     #[cfg(target_arch = "x86_64")]
     #[inline]
+    #[target_feature(enable = "avx2,avx512f,avx512bw")]
+    unsafe fn scales_512(&self, group: usize) -> [__m512i; 2] {
+        // SAFETY: the caller's.
+        each_512(unsafe { pairs_512(&self.scales, group) })
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,avx512f,avx512bw")]
+    unsafe fn corrections_512(&self, group: usize) -> __m512i {
+        let shift = _mm_cvtsi32_si128(OFFSET.trailing_zeros() as i32);
+        // SAFETY: the caller's.
+        _mm512_sll_epi16(unsafe { pairs_512(&self.scales, group) }, shift)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
     #[target_feature(enable = "avx2,f16c")]
     unsafe fn factors_avx2(&self, half: usize) -> [__m256; 2] {
         // SAFETY: the caller's.
@@ -456,6 +524,22 @@ impl Scales for ScalesAndMinsOf16 {
     unsafe fn corrections_avx2(&self, half: usize, group: usize) -> __m256i {
         // SAFETY: the caller's.
         unsafe { pairs_avx2(&self.mins, half, group) }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,avx512f,avx512bw")]
+    unsafe fn scales_512(&self, group: usize) -> [__m512i; 2] {
+        // SAFETY: the caller's.
+        each_512(unsafe { pairs_512(&self.scales, group) })
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,avx512f,avx512bw")]
+    unsafe fn corrections_512(&self, group: usize) -> __m512i {
+        // SAFETY: the caller's.
+        unsafe { pairs_512(&self.mins, group) }
     }
 
     #[cfg(target_arch = "x86_64")]

@@ -256,11 +256,13 @@ pub unsafe fn tile_vnni<F: BlockFormat, const R: usize>(
                     continue;
                 }
                 let scales = unit.scales.scales_512(group);
-                for (sixteen, quads) in [(0, 0..QUADS / 2), (1, QUADS / 2..QUADS)] {
+                let parts = const { if F::SCALED < STEPS { STEPS / F::SCALED } else { 1 } };
+                for (part, scale) in scales.into_iter().enumerate().take(parts) {
                     let mut products = [_mm512_setzero_si512(); R];
+                    let quads = part * QUADS / parts..(part + 1) * QUADS / parts;
                     add_products(&mut products, integers, quads, steps);
                     for (sum, products) in sums.iter_mut().zip(products) {
-                        *sum = _mm512_add_epi32(*sum, _mm512_mullo_epi32(products, scales[sixteen]));
+                        *sum = _mm512_add_epi32(*sum, _mm512_mullo_epi32(products, scale));
                     }
                 }
             }
