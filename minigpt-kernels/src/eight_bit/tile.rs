@@ -221,17 +221,12 @@ pub unsafe fn tile_vnni<F: BlockFormat, const R: usize>(
     x: &EightBitRows,
     first: usize,
 ) -> [[f32; COLUMNS]; R] {
-    /// Bytes from what is used to what is asked for where rows share it: they take so long with it that too few loads are under
-    /// way by themselves. One row or two read faster without.
+    /// Bytes from what is used to what is asked for. Rows that share a group take so long with it that too few loads are under
+    /// way by themselves, and the planes of a long block are not one stream; one row or two of short blocks read faster without.
     const AHEAD: usize = 2048;
+    let ahead = const { R > 2 || Unit::<F>::STEPS > STEPS };
     let mut y = [_mm512_setzero_ps(); R];
     for (block, unit) in panel.iter().enumerate() {
-        if R > 2 {
-            for line in (0..size_of::<Unit<F>>()).step_by(64) {
-                let ahead = std::ptr::from_ref(unit).cast::<i8>().wrapping_add(AHEAD + line);
-                _mm_prefetch::<_MM_HINT_T0>(ahead);
-            }
-        }
         let at = |i: usize| (first + i) * x.width + block * Unit::<F>::STEPS;
         debug_assert!(at(R - 1) + Unit::<F>::STEPS <= x.integers.len());
         let mut sums = [_mm512_setzero_si512(); R];
@@ -239,6 +234,10 @@ pub unsafe fn tile_vnni<F: BlockFormat, const R: usize>(
         // SAFETY: the rows have this block; the rest is the caller's.
         unsafe {
             for (group, integers) in unit.groups.as_ref().iter().enumerate() {
+                for line in (0..if ahead { size_of_val(integers) } else { 0 }).step_by(64) {
+                    let at = std::ptr::from_ref(integers).cast::<i8>().wrapping_add(AHEAD + line);
+                    _mm_prefetch::<_MM_HINT_T0>(at);
+                }
                 let correction = unit.scales.corrections_512(group);
                 let negative = _mm512_sub_epi16(_mm512_setzero_si512(), correction);
                 for i in 0..R {
