@@ -168,7 +168,7 @@ fn losses_and_slopes(
     });
 }
 
-/// Records the operation: backward only hands out what has been computed, times the gradient of the sum.
+/// Records the operation: backward only gives what has been computed, times the gradient of the sum.
 fn record(loss: &Tensor, gradients: Gradients, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) {
     let (x_shape, weight_kept, device) = (x.shape().clone(), weight.clone(), x.device().clone());
     let has_bias = bias.is_some();

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Passes that read a matrix in its file before it is copied. One that is stored (out, in) is turned into panels for every
+/// Passes that read a matrix in its file before it is copied. One that is stored (out, in) is laid out as panels for every
 /// product, so it is copied at once for one of many rows.
 const PASSES_IN_FILE: usize = 3;
 
