@@ -169,14 +169,15 @@ impl RunConfig {
         toml::to_string(self).map_err(|error| Error::Setting(error.to_string()))
     }
 
-    fn resolve(table: Table, changes: &[String]) -> Result<Self> {
+    /// The same from a table, which is no text that somebody wrote: errors name no place in it.
+    pub(crate) fn resolve(table: Table, changes: &[String]) -> Result<Self> {
         let config = Self::resolve_open(table, changes)?;
         config.model.validate().map_err(|error| Error::Setting(format!("model.{error}")))?;
         Ok(config)
     }
 
     /// All of it but whether the model makes sense as a whole.
-    fn resolve_open(mut table: Table, changes: &[String]) -> Result<Self> {
+    pub(crate) fn resolve_open(mut table: Table, changes: &[String]) -> Result<Self> {
         for change in changes {
             let (key, value) = settings::split(change)?;
             let (section, key) = settings::named(key)?;

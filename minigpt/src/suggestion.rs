@@ -72,11 +72,11 @@ impl Suggestion {
                 Recipe::choose(&glance, &asked, seconds * EFFICIENCY * product_rate(1024)?).to_table(&glance)
             }
         };
-        let text = to_text(&merged(suggested, file.clone()))?;
+        let table = merged(suggested, file.clone());
         // A model that is there already brings its own shape.
         let mut config = match base {
-            Some(_) if open => RunConfig::parse_open(&text, changes)?,
-            _ => RunConfig::parse(&text, changes)?,
+            Some(_) if open => RunConfig::resolve_open(table, changes)?,
+            _ => RunConfig::resolve(table, changes)?,
         };
         let model = open && base.is_none();
         if minutes.is_none() && (says("train.max_iters") || says("train.epochs")) {
@@ -146,10 +146,6 @@ fn asked(
         epochs: train.epochs.filter(|_| length("train.epochs")),
         timed: false,
     }
-}
-
-fn to_text(table: &Table) -> Result<String> {
-    toml::to_string(table).map_err(|error| Error::Setting(error.to_string()))
 }
 
 /// The settings of both, the second one's where both have one.

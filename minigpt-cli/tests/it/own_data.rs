@@ -79,6 +79,7 @@ fn a_size_that_was_asked_for_is_laid_over_the_model_that_is_chosen() {
     let done = minigpt(&both).within(&place.path("")).run();
     assert!(done.failed());
     assert_contains(done.stderr(), &["model.n_embd 256 is not divisible by n_head 3"]);
+    assert!(!done.stderr().contains("line "), "there is no file that it could be in: {}", done.stderr());
 }
 
 #[test]
