@@ -21,9 +21,18 @@ from report import Report, agree
 TEXT = "the cat sat on the mat. a dog ran by the sea. 猫坐在垫子上，狗在海边跑。\n"
 PROMPT = "the cat sat 猫坐"
 # How far a logit may be off, as a part of the largest. llama.cpp's GELU is a table of 16-bit numbers.
-TYPES = {"f32": 5e-3, "f16": 5e-3, "q8_0": 5e-2, "q4_k": 5e-2}
+TYPES = {
+    "f32": 5e-3, "f16": 5e-3, "q8_0": 5e-2, "q6_k": 5e-2, "q5_k_m": 5e-2, "q5_k_s": 5e-2, "q4_k_m": 5e-2, "q4_k_s": 5e-2,
+    "q3_k_m": 5e-2,
+}
 # What fewer bits may cost in this small and very certain model, whoever runs it.
-COSTS = {"f32": 0.0, "f16": 1e-2, "q8_0": 2e-1, "q4_k": 2e-1}
+COSTS = {
+    "f32": 0.0, "f16": 1e-2, "q8_0": 2e-1, "q6_k": 2e-1, "q5_k_m": 2e-1, "q5_k_s": 2e-1, "q4_k_m": 2e-1, "q4_k_s": 2e-1,
+    "q3_k_m": 4e-1,
+}
+# The types that llama.cpp's own tool makes of the same model. Until 2026 it had another rule for joint attention weights.
+MIXTURES = ["Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q4_K_M", "Q4_K_S", "Q3_K_M"]
+OLDER_QKV = {"Q5_K_M": "Q6_K", "Q4_K_M": "Q5_K", "Q4_K_S": "Q4_K", "Q3_K_M": "Q4_K"}
 # The same for its own files. Both round activations to 8 bits, but we don't for Q8_0; llama.cpp's 16-bit keys, values and GELU
 # put some of them on the other side of a step.
 QUANTISED = {
@@ -71,10 +80,25 @@ def main():
         model = Decoder(WIDE)
         draw_weights(model, tensors.Draw(5))
         gguf_files.write(scratch / "whole.gguf", model, WIDE)
+        for file_type in MIXTURES:
+            with report.check(f"tensors of {file_type} as llama.cpp chooses them"):
+                check_mixture(minigpt, scratch, file_type)
         for file_type, tolerance in QUANTISED.items():
             with report.check(f"MiniGPT runs llama.cpp's {file_type}"):
                 check_quantised(minigpt, scratch, file_type, tolerance)
     report.close()
+
+
+def check_mixture(minigpt, scratch, file_type):
+    ours, theirs = scratch / f"ours-{file_type}.gguf", scratch / f"theirs-{file_type}.gguf"
+    run(minigpt, "export", scratch / "whole.gguf", "--to", "gguf", "--out", ours, "--dtype", file_type, "--json")
+    gguf_files.quantise(scratch / "whole.gguf", theirs, file_type)
+    (our_types, our_number), (their_types, their_number) = map(gguf_files.types, (ours, theirs))
+    assert our_number == their_number, f"general.file_type is {our_number}, not {their_number}"
+    for name, theirs in their_types.items():
+        if "attn_qkv.weight" in name and theirs == OLDER_QKV.get(file_type):
+            continue
+        assert our_types[name] == theirs, f"{name}: {our_types[name]}, not {theirs}"
 
 
 def check_quantised(minigpt, scratch, file_type, tolerance):

@@ -1,5 +1,5 @@
-"""`minigpt serve`, in the hands of those who would use it: OpenAI's clients for Python and Node, LangChain, lm-evaluation-harness,
-and schemathesis, which tries what /openapi.json says and what it does not say."""
+"""`minigpt serve`, in the hands of those who would use it: OpenAI's clients for Python and Node, LangChain, Pydantic AI,
+Outlines, lm-evaluation-harness, and schemathesis, which tries what /openapi.json says and what it does not say."""
 
 import asyncio
 import json
@@ -12,10 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import jsonschema
 import lm_eval
 import openai
+import outlines
 from langchain_openai import ChatOpenAI
 from lm_eval.tasks import TaskManager
+from pydantic import BaseModel, Field
+from pydantic_ai import Agent, NativeOutput
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
 
 from check_chat import ANIMALS, QUESTION, conversation, train
 from program import binary, run
@@ -55,6 +61,12 @@ def main():
             judge_openai(report, address)
             with report.check("LangChain's ChatOpenAI"):
                 check_langchain(address)
+            with report.check("LangChain: structured output"):
+                check_langchain_structured(address)
+            with report.check("Pydantic AI: structured output"):
+                check_pydantic_ai(address)
+            with report.check("Outlines: structured output"):
+                check_outlines(client(address))
             with report.check("openai for Node"):
                 check_node(address, scratch)
             judge_harness(report, address, folder, scratch)
@@ -96,6 +108,12 @@ def judge_openai(report, address):
         check_completions(client(address))
     with report.check("openai: errors have their classes"):
         check_errors(client(address))
+    with report.check("openai: structured output"):
+        check_structured(client(address))
+    with report.check("openai: responses, whole and as a stream"):
+        check_responses(client(address))
+    with report.check("openai: embeddings, as bytes and as numbers"):
+        check_embeddings(client(address))
     with report.check("openai: many at once, asynchronously"):
         asyncio.run(check_async(address))
 
@@ -149,9 +167,58 @@ def check_completions(api):
     assert stopped.choices[0].text == "The cat " and stopped.choices[0].finish_reason == "stop", f"{stopped}"
 
 
+class Sound(BaseModel):
+    """What the model is to say, though it has never seen JSON."""
+
+    loud: bool
+    times: int = Field(ge=1, le=9)
+
+
+def check_structured(api):
+    asked = dict(model="animals", messages=[{"role": "user", "content": QUESTIONS[0]}], max_completion_tokens=118)
+    for temperature in (0, 1, 2):
+        whole = api.chat.completions.parse(**asked, response_format=Sound, temperature=temperature, seed=1, n=2 if temperature else 1)
+        assert all(isinstance(choice.message.parsed, Sound) for choice in whole.choices), f"{whole}"
+    schema = Sound.model_json_schema()
+    with api.chat.completions.stream(**asked, response_format=Sound, temperature=0) as stream:
+        for _ in stream:
+            pass
+        assert isinstance(stream.get_final_completion().choices[0].message.parsed, Sound)
+    for field in ({"json_schema": schema}, {"guided_json": schema}, {"structured_outputs": {"json": schema}}):
+        text = api.completions.create(model="animals", prompt="JSON:", max_tokens=80, extra_body=field).choices[0].text
+        jsonschema.validate(json.loads(text), schema)
+    said = api.completions.create(model="animals", prompt="x", max_tokens=9, extra_body={"grammar": 'root ::= ("ha" | "哈"){3}'})
+    assert said.choices[0].text.replace("哈", "ha") == "hahaha", f"{said}"
+    try:
+        api.chat.completions.create(**asked, response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {"not": {}}}})
+    except openai.BadRequestError as error:
+        assert error.param == "response_format" and "not" in error.message, f"{error}"
+    else:
+        raise AssertionError("a schema that can't be enforced is accepted")
+
+
+def check_langchain_structured(address):
+    model = ChatOpenAI(base_url=f"{address}/v1", api_key="any", model="animals", temperature=0, max_retries=0, max_tokens=118)
+    answer = model.with_structured_output(Sound, method="json_schema").invoke(QUESTIONS[0])
+    assert isinstance(answer, Sound), f"{answer}"
+
+
+def check_pydantic_ai(address):
+    provider = OpenAIProvider(base_url=f"{address}/v1", api_key="any")
+    agent = Agent(OpenAIChatModel("animals", provider=provider), output_type=NativeOutput(Sound))
+    answer = agent.run_sync(QUESTIONS[0], model_settings={"max_tokens": 118}).output
+    assert isinstance(answer, Sound), f"{answer}"
+
+
+def check_outlines(api):
+    model = outlines.from_openai(api, "animals")
+    answer = model(QUESTIONS[0], Sound, max_tokens=118)
+    assert Sound.model_validate_json(answer), f"{answer}"
+
+
 def check_errors(api):
     for problem, code, asked in [
-        (openai.NotFoundError, "model_not_found", dict(model="gpt-4", prompt="a")),
+        (openai.BadRequestError, None, dict(model="animals", prompt="a", suffix="b")),
         (openai.BadRequestError, "context_length_exceeded", dict(model="animals", prompt="a b " * 999)),
         (openai.BadRequestError, None, dict(model="animals", prompt="a", temperature=-1)),
         (openai.BadRequestError, None, dict(model="animals", prompt="a", n=10**9)),
@@ -162,6 +229,24 @@ def check_errors(api):
             assert error.code == code and error.message, f"{asked} has the code {error.code}"
         else:
             raise AssertionError(f"{asked} is no error")
+
+
+def check_responses(api):
+    asked = dict(model="animals", input=QUESTIONS[0], max_output_tokens=30, temperature=0)
+    whole = api.responses.create(**asked)
+    said = ""
+    for event in api.responses.create(**asked, stream=True):
+        said += event.delta if event.type == "response.output_text.delta" else ""
+    assert said == whole.output_text and whole.status in ("completed", "incomplete"), f"{said!r} {whole}"
+
+
+def check_embeddings(api):
+    whole = api.embeddings.create(model="animals", input=QUESTIONS)  # the client asks for base64 by itself
+    numbers = api.embeddings.create(model="animals", input=QUESTIONS, encoding_format="float")
+    assert len(whole.data) == len(QUESTIONS)
+    for one, other in zip(whole.data, numbers.data):
+        assert max(abs(a - b) for a, b in zip(one.embedding, other.embedding)) < 1e-6
+        assert abs(sum(x * x for x in one.embedding) - 1) < 1e-4
 
 
 async def check_async(address):

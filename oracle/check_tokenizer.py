@@ -24,8 +24,8 @@ import tiktoken
 import tokenizers
 from tiktoken.load import data_gym_to_mergeable_bpe_ranks
 from tiktoken_ext.openai_public import r50k_pat_str
-from tokenizers import decoders, models, pre_tokenizers, trainers
-from transformers import AutoTokenizer
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 END = "<|endoftext|>"
 SPECIALS = ["<pad>", "<unk>", "<sep>", END]
@@ -185,12 +185,87 @@ def gpt2_files_of_others(scratch):
         compare(["--special", "--tokenizer", path], lambda text: hugging_face_ids(judge, text))
 
 
-def files_of_another_kind(scratch):
-    for model in (models.WordPiece({"[UNK]": 0}, unk_token="[UNK]"), models.Unigram([("a", 0.0)], 0)):
-        path = scratch / "other.json"
-        tokenizers.Tokenizer(model).save(str(path))
-        done = subprocess.run([BINARY, "tokenizer", "encode", "--tokenizer", path], input=b"a", capture_output=True)
-        assert done.returncode == 1 and type(model).__name__ in done.stderr.decode(), done.stderr.decode()
+def sentencepiece_bpe():
+    """Llama's kind: no words, a mark for spaces, a token for each byte that nothing else stands for."""
+    learnt = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
+    learnt.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    names = ["<unk>", "<s>", "</s>"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=900, special_tokens=names + [f"<0x{byte:02X}>" for byte in range(256)], show_progress=False
+    )
+    learnt.train_from_iterator(LEARNT_FROM.splitlines(), trainer)
+    file = json.loads(learnt.to_str())
+    file["added_tokens"] = [token for token in file["added_tokens"] if token["content"] in names]
+    file["model"]["byte_fallback"] = True
+    judge = tokenizers.Tokenizer.from_str(json.dumps(file))
+    judge.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    judge.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return judge
+
+
+def unigram():
+    judge = tokenizers.Tokenizer(models.Unigram())
+    judge.normalizer = normalizers.NFKC()
+    judge.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+    judge.decoder = decoders.Metaspace(prepend_scheme="first")
+    trainer = trainers.UnigramTrainer(
+        vocab_size=500, unk_token="<unk>", special_tokens=["<unk>", "</s>"], show_progress=False
+    )
+    judge.train_from_iterator(LEARNT_FROM.splitlines(), trainer)
+    return judge
+
+
+def wordpiece():
+    judge = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    judge.normalizer = normalizers.BertNormalizer()
+    judge.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    judge.decoder = decoders.WordPiece()
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    trainer = trainers.WordPieceTrainer(vocab_size=700, special_tokens=names, show_progress=False)
+    judge.train_from_iterator(LEARNT_FROM.splitlines(), trainer)
+    ends = [("[CLS]", 2), ("[SEP]", 3)]
+    judge.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    return judge
+
+
+def other_words():
+    """Bytes as GPT-2 has them, but text in another form of Unicode, cut at digits and spaces."""
+    judge = tokenizers.Tokenizer(models.BPE())
+    judge.normalizer = normalizers.NFC()
+    bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    judge.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), bytes_])
+    judge.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet, show_progress=False)
+    judge.train_from_iterator(LEARNT_FROM.splitlines(), trainer)
+    return judge
+
+
+def as_the_crate(judge, folder):
+    """A file that Python's tokenizers wrote: equal ids, equal texts, and the names of special tokens only where meant."""
+    folder.mkdir()
+    path = folder / "tokenizer.json"
+    judge.save(str(path))
+    judge.encode_special_tokens = True
+    for text in TEXTS:
+        ids = hugging_face_ids(judge, text)
+        same(our_ids(text, "--tokenizer", path), ids, text)
+        ours, theirs = our_text(ids, "--tokenizer", path), judge.decode(ids, skip_special_tokens=False)
+        assert ours == theirs, f"decoded otherwise: {ascii(ours[:80])}, not {ascii(theirs[:80])}"
+
+
+def saved_by_transformers(scratch):
+    """transformers puts a template around a tokenizer that does nothing."""
+    judge = hugging_face_gpt2()
+    judge.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
+    folder = scratch / "transformers"
+    PreTrainedTokenizerFast(tokenizer_object=judge, eos_token=END).save_pretrained(folder)
+    compare(["--special", "--tokenizer", folder], lambda text: hugging_face_ids(judge, text))
+    auto = AutoTokenizer.from_pretrained(folder)
+    for text in TEXTS:
+        same(our_ids(text, "--special", "--tokenizer", folder), auto.encode(text, add_special_tokens=False), text)
 
 
 def opened_by_others(folder, options):
@@ -264,7 +339,10 @@ if __name__ == "__main__":
         report.check("GPT-2 as Hugging Face", gpt2_as_hugging_face)
         report.check("GPT-2 decoding", gpt2_decoding)
         report.check("GPT-2 from others' files", lambda: gpt2_files_of_others(scratch))
-        report.check("other kinds are refused", lambda: files_of_another_kind(scratch))
+        report.check("GPT-2 saved by transformers", lambda: saved_by_transformers(scratch))
+        for kind in (sentencepiece_bpe, unigram, wordpiece, other_words):
+            folder = scratch / kind.__name__
+            report.check(f"{kind.__name__} of another file", lambda: as_the_crate(kind(), folder))
         report.check("a trained BPE", lambda: trained_bpe(scratch))
         report.check("characters", lambda: characters(scratch))
         report.check("characters without <unk>", lambda: characters_without_unk(scratch))

@@ -86,6 +86,13 @@ def quiet():
     llama_cpp.llama_log_set(silence, ctypes.c_void_p(0))
 
 
+def types(path):
+    """The type of each tensor, and that of the file."""
+    reader = gguf.GGUFReader(str(path))
+    number = int(reader.fields["general.file_type"].parts[-1][0])
+    return {tensor.name: tensor.tensor_type.name for tensor in reader.tensors}, number
+
+
 def read(path, config):
     """The numbers of a file, expanded, as the reference decoder in float64; and the types that they had."""
     model, types = Decoder(config), set()

@@ -40,6 +40,6 @@ assert.equal(text.choices[0].text, want);
 // The lists have the token that ended the text, too, as OpenAI's have.
 assert.equal(text.choices[0].logprobs.tokens.join(""), `${want}<sep>`);
 
-await assert.rejects(client.chat.completions.create({ model: "gpt-4", messages }), (error) => error instanceof NotFoundError && error.code === "model_not_found");
+await assert.rejects(client.models.retrieve("gpt-4"), (error) => error instanceof NotFoundError && error.code === "model_not_found");
 const long = [{ role: "user", content: "long ".repeat(999) }];
 await assert.rejects(client.chat.completions.create({ model: "animals", messages: long }), (error) => error instanceof BadRequestError && error.code === "context_length_exceeded");

@@ -1,12 +1,16 @@
 //! The formats that models know, and a conversation in each of them.
 
 use crate::error::Result;
+use crate::talk::{Message, Talk, TalkEnd};
+use crate::tools::ToolForm;
 use crate::{guarded, template};
-use minigpt_data::{QaEncoder, Role, Turn};
+use minigpt_data::{ExampleFormat, QaEncoder, Record, Role, Turn};
 use minigpt_formats::ChatTemplate;
 use minigpt_tokenizer::{SEP, Tokenizer};
-use minijinja::context;
-use std::collections::BTreeMap;
+use minijinja::Value;
+use serde_json::Value as Json;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 /// How a model expects to be spoken to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,9 +29,7 @@ impl Format {
         match template {
             Some(template) => {
                 // What this program trains on single questions needs no template to be spoken to.
-                let encoder = tokenizer.and_then(|tokenizer| QaEncoder::new(tokenizer).ok());
-                let single = encoder.is_some_and(|encoder| template.source == encoder.template(false));
-                if single { Self::Qa } else { Self::Template(template) }
+                if is_of_questions(&template, tokenizer, false) { Self::Qa } else { Self::Template(template) }
             }
             None if tokenizer.is_some_and(|tokenizer| tokenizer.special_id(SEP).is_some()) => Self::Qa,
             None => Self::Plain,
@@ -42,23 +44,87 @@ impl Format {
 
     /// The ids of these turns, up to where the model is to speak.
     pub fn encode(&self, tokenizer: &Tokenizer, turns: &[Turn]) -> Result<Vec<u32>> {
-        match self {
-            Self::Qa => Ok(QaEncoder::new(tokenizer)?.prompt(turns)?),
-            Self::Template(template) => guarded::encode(tokenizer, template, turns),
-            Self::Plain => Ok(tokenizer.encode(&joined(turns))?),
+        self.encode_talk(tokenizer, &turns.into())
+    }
+
+    /// How a model with this template learns from examples: as it is spoken to, each answer ended by one of these ids. None for
+    /// a template that only says what question/answer data looks like anyway.
+    pub fn of_examples(
+        template: &ChatTemplate,
+        tokenizer: &Tokenizer,
+        ends: Vec<u32>,
+    ) -> Option<ExampleFormat> {
+        if [false, true].iter().any(|&all| is_of_questions(template, Some(tokenizer), all)) {
+            return None;
         }
+        let (template, tokenizer, stops) = (template.clone(), tokenizer.clone(), ends.clone());
+        let encode = move |record: &Record| {
+            guarded::encode_example(&tokenizer, &template, &record.turns, &stops)
+                .map_err(|error| with_cause(&error))
+        };
+        Some(ExampleFormat { encode: Arc::new(encode), ends })
     }
 
     /// The same as text, for people to look at: in it the names of special tokens that somebody typed look like those tokens.
     pub fn render(&self, tokenizer: &Tokenizer, turns: &[Turn]) -> Result<String> {
+        self.render_talk(tokenizer, &turns.into())
+    }
+
+    /// The ids of a conversation, up to where its end says.
+    pub fn encode_talk(&self, tokenizer: &Tokenizer, talk: &Talk) -> Result<Vec<u32>> {
+        let begun = match &talk.end {
+            TalkEnd::Within(text) => text.as_str(),
+            TalkEnd::Answer | TalkEnd::Nothing => "",
+        };
+        match self {
+            Self::Qa => {
+                let mut ids = QaEncoder::new(tokenizer)?.prompt(&talk.turns())?;
+                ids.extend(tokenizer.encode(begun)?);
+                Ok(ids)
+            }
+            Self::Template(template) => guarded::encode(tokenizer, template, talk),
+            Self::Plain => Ok(tokenizer.encode(&joined(talk))?),
+        }
+    }
+
+    /// The same as text, as [`Self::render`].
+    pub fn render_talk(&self, tokenizer: &Tokenizer, talk: &Talk) -> Result<String> {
         match self {
             Self::Qa => {
                 let separator = QaEncoder::new(tokenizer)?.separator();
                 let separator = tokenizer.token(separator).unwrap_or_default();
-                Ok(turns.iter().map(|turn| format!("{}{separator}", turn.text)).collect())
+                let turns = talk.messages.iter().map(|message| format!("{}{separator}", message.text));
+                let begun = match &talk.end {
+                    TalkEnd::Within(text) => Some(text.clone()),
+                    TalkEnd::Answer | TalkEnd::Nothing => None,
+                };
+                Ok(turns.chain(begun).collect())
             }
-            Self::Template(template) => render(template, turns),
-            Self::Plain => Ok(joined(turns)),
+            Self::Template(template) => render(template, talk),
+            Self::Plain => Ok(joined(talk)),
+        }
+    }
+
+    /// The names that the model's chat template mentions, such as `tools`: nothing else that it is given can change the prompt.
+    pub fn names(&self) -> HashSet<String> {
+        match self {
+            Self::Template(template) => template::names(&template.source),
+            Self::Qa | Self::Plain => HashSet::new(),
+        }
+    }
+
+    /// How the model writes that it calls a tool. None where its template has no tools, or writes calls in a form that is not
+    /// known here.
+    pub fn tool_form(&self) -> Option<ToolForm> {
+        let Self::Template(ChatTemplate { source, .. }) = self else { return None };
+        if !self.names().contains("tools") {
+            None
+        } else if source.contains("<tool_call>") {
+            Some(ToolForm::Tagged)
+        } else if source.contains("\"parameters\"") || source.contains("<|python_tag|>") {
+            Some(ToolForm::Object)
+        } else {
+            None
         }
     }
 
@@ -83,8 +149,23 @@ impl Format {
     }
 }
 
-fn joined(turns: &[Turn]) -> String {
-    let texts: Vec<&str> = turns.iter().map(|turn| turn.text.as_str()).collect();
+/// Whether a template is the one that training on questions (or on whole conversations) writes.
+fn is_of_questions(template: &ChatTemplate, tokenizer: Option<&Tokenizer>, conversations: bool) -> bool {
+    let encoder = tokenizer.and_then(|tokenizer| QaEncoder::new(tokenizer).ok());
+    encoder.is_some_and(|encoder| template.source == encoder.template(conversations))
+}
+
+/// An error with what caused it, in one line.
+fn with_cause(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {}", with_cause(cause)))
+}
+
+fn joined(talk: &Talk) -> String {
+    let begun = match &talk.end {
+        TalkEnd::Within(text) => Some(text.as_str()),
+        TalkEnd::Answer | TalkEnd::Nothing => None,
+    };
+    let texts: Vec<&str> = talk.messages.iter().map(|message| message.text.as_str()).chain(begun).collect();
     texts.join("\n")
 }
 
@@ -97,13 +178,50 @@ pub fn role_name(role: Role) -> &'static str {
     }
 }
 
-/// Turns as a chat template writes them, up to where the model is to speak.
-pub(crate) fn render(template: &ChatTemplate, turns: &[Turn]) -> Result<String> {
-    let message = |turn: &Turn| context! { role => role_name(turn.role), content => turn.text.clone() };
-    let messages: Vec<_> = turns.iter().map(message).collect();
-    let tokens = minijinja::Value::from(template.tokens.iter().cloned().collect::<BTreeMap<_, _>>());
-    let values = context! { messages, add_generation_prompt => true, ..tokens };
-    template::render(&template.source, &values)
+/// A conversation as a chat template writes it, up to where its end says.
+pub(crate) fn render(template: &ChatTemplate, talk: &Talk) -> Result<String> {
+    let message = |message: &Message| {
+        let own = [("role", &message.role), ("content", &message.text)];
+        let own = own.map(|(name, text)| (name.to_owned(), Value::from(text.as_str())));
+        let more = message.more.iter().map(|(name, json)| (name.clone(), value(json)));
+        Value::from_pairs(own.into_iter().chain(more))
+    };
+    let list = |items: Vec<Value>| if items.is_empty() { Value::from(()) } else { Value::from(items) };
+    let given = talk.values.iter().map(|(name, json)| (name.clone(), value(json)));
+    let tokens = template.tokens.iter().map(|(name, token)| (name.clone(), Value::from(token.as_str())));
+    // As transformers has it: what is not given is none, not undefined.
+    let own = [
+        ("messages", Value::from(talk.messages.iter().map(message).collect::<Vec<_>>())),
+        ("tools", list(talk.tools.iter().map(value).collect())),
+        ("documents", Value::from(())),
+        ("add_generation_prompt", Value::from(talk.end != TalkEnd::Nothing)),
+    ];
+    let own = own.map(|(name, value)| (name.to_owned(), value));
+    // Of two values of one name the last is taken.
+    let values: BTreeMap<String, Value> = tokens.chain(given).chain(own).collect();
+    let mut text = template::render(&template.source, &Value::from_pairs(values))?;
+    if let TalkEnd::Within(begun) = &talk.end {
+        text.push_str(begun);
+    }
+    Ok(text)
+}
+
+/// JSON as a template sees it.
+fn value(json: &Json) -> Value {
+    match json {
+        Json::Null => Value::from(()),
+        Json::Bool(bool) => Value::from(*bool),
+        Json::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(number), _) => Value::from(number),
+            (None, Some(number)) => Value::from(number),
+            (None, None) => Value::from(number.as_f64().unwrap_or(0.0)),
+        },
+        Json::String(text) => Value::from(text.as_str()),
+        Json::Array(items) => Value::from(items.iter().map(value).collect::<Vec<_>>()),
+        Json::Object(object) => {
+            Value::from_pairs(object.iter().map(|(name, json)| (name.clone(), value(json))))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -112,7 +230,7 @@ mod tests {
 
     #[test]
     fn what_exports_say_of_single_questions_is_what_training_says() {
-        let record = minigpt_data::Record::pair("abcd", "efgh");
+        let record = Record::pair("abcd", "efgh");
         let tokenizer = minigpt_data::TokenizerChoice::Char.for_records([&record]).unwrap();
         let exported = ChatTemplate::of_questions(&tokenizer).unwrap();
         assert_eq!(exported.source, QaEncoder::new(&tokenizer).unwrap().template(false));
@@ -135,10 +253,95 @@ mod tests {
         let tokens = [("eos_token".to_owned(), "!".to_owned())];
         let want = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n!";
         let render = |source: &str, tokens: &[(String, String)]| {
-            render(&ChatTemplate { source: source.to_owned(), tokens: tokens.to_vec() }, &turns)
+            let template = ChatTemplate { source: source.to_owned(), tokens: tokens.to_vec() };
+            render(&template, &turns[..].into())
         };
         assert_eq!(render(source, &tokens).unwrap(), want);
         assert!(render("{% for %}", &[]).is_err());
         assert!(render("{{ raise_exception('no system turn') }}", &[]).is_err());
+    }
+
+    fn template(source: &str) -> Format {
+        Format::Template(ChatTemplate { source: source.to_owned(), tokens: Vec::new() })
+    }
+
+    fn tokenizer() -> Tokenizer {
+        let names = ["<|im_start|>", "<|im_end|>"];
+        let characters = (' '..='~').chain(['\n', '你']);
+        Tokenizer::Char(minigpt_tokenizer::CharTokenizer::from_text(&names, characters).unwrap())
+    }
+
+    const CHATML: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>\n{% endfor %}\
+                          {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+    #[test]
+    fn a_prompt_ends_where_it_is_told_to() {
+        let (tokenizer, format) = (tokenizer(), template(CHATML));
+        let messages = vec![Message { role: "user".into(), text: "Hi".into(), ..Message::default() }];
+        let ending = |end| Talk { messages: messages.clone(), end, ..Talk::default() };
+        let render = |end| format.render_talk(&tokenizer, &ending(end)).unwrap();
+        let before = "<|im_start|>user\nHi<|im_end|>\n";
+        assert_eq!(render(TalkEnd::Nothing), before);
+        assert_eq!(render(TalkEnd::Answer), format!("{before}<|im_start|>assistant\n"));
+        // The beginning of an answer stays as it is, and what it names is text.
+        let begun = "  Sure <|im_end|> ";
+        assert_eq!(render(TalkEnd::Within(begun.into())), format!("{before}<|im_start|>assistant\n{begun}"));
+        let answer = format.encode_talk(&tokenizer, &ending(TalkEnd::Answer)).unwrap();
+        let within = format.encode_talk(&tokenizer, &ending(TalkEnd::Within(begun.into()))).unwrap();
+        assert_eq!(within, [answer, tokenizer.encode(begun).unwrap()].concat());
+    }
+
+    #[test]
+    fn a_template_sees_tools_and_all_fields_of_messages_and_writes_them_as_python_does() {
+        let source = "{% if tools is not none %}{% for t in tools %}{{ t | tojson }}{{ t.function | tojson(indent=2) }}\
+                      {% endfor %}{% endif %}{% for m in messages %}{{ m.role }}:{% for c in m.tool_calls %}\
+                      {{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}{{ m.name }}{% endfor %}{{ extra }}";
+        let json = |text: &str| serde_json::from_str::<Json>(text).unwrap();
+        let more = json(
+            r#"{"tool_calls": [{"function": {"name": "f", "arguments": {"z": 1.0, "a": ["é", null, true]}}}]}"#,
+        );
+        let message = Message {
+            role: "assistant".into(),
+            more: more.as_object().unwrap().clone(),
+            ..Message::default()
+        };
+        let talk = Talk {
+            messages: vec![message],
+            tools: vec![json(
+                r#"{"type": "function", "function": {"name": "f", "description": "<b>\n\"x\""}}"#,
+            )],
+            values: json(r#"{"extra": "!"}"#).as_object().unwrap().clone(),
+            end: TalkEnd::Answer,
+        };
+        let want = "{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": \"<b>\\n\\\"x\\\"\"}}\
+                    {\n  \"name\": \"f\",\n  \"description\": \"<b>\\n\\\"x\\\"\"\n}\
+                    assistant:f{\"z\": 1.0, \"a\": [\"é\", null, true]}!";
+        assert_eq!(template(source).render_talk(&tokenizer(), &talk).unwrap(), want);
+        // A name of a special token in a tool is text.
+        let hostile = Talk {
+            tools: vec![json(r#"{"function": {"name": "<|im_end|>", "<|im_start|>": 1}}"#)],
+            ..Talk::default()
+        };
+        let tokenizer = tokenizer();
+        let ids = template(source).encode_talk(&tokenizer, &hostile).unwrap();
+        let special = ["<|im_start|>", "<|im_end|>"].map(|name| tokenizer.special_id(name).unwrap());
+        assert!(!ids.iter().any(|id| special.contains(id)));
+        assert_eq!(
+            template(source).render_talk(&tokenizer, &Talk::default()).unwrap(),
+            "",
+            "no tools are none"
+        );
+    }
+
+    #[test]
+    fn the_form_of_calls_is_what_the_template_says() {
+        let form = |source: &str| template(source).tool_form();
+        assert_eq!(form("{{ messages }}<tool_call>"), None);
+        assert_eq!(form("{% if tools %}<tool_call>{% endif %}"), Some(ToolForm::Tagged));
+        assert_eq!(form("{% if tools %}{\"name\": x, \"parameters\": y}{% endif %}"), Some(ToolForm::Object));
+        assert_eq!(form("{% if tools %}[TOOL_CALLS]{% endif %}"), None);
+        assert_eq!(Format::Plain.tool_form(), None);
+        let mentions = |source: &str| template(source).names().contains("x");
+        assert!(mentions("{{ messages['x'] }}") && mentions("{{ m.x }}") && !mentions("{# x #}x"));
     }
 }

@@ -9,51 +9,122 @@
 
 use crate::error::{Error, Result};
 use crate::format::render;
-use minigpt_data::{Role, Turn};
+use crate::talk::{Talk, TalkEnd};
+use minigpt_data::{EncodedRecord, Role, Turn};
 use minigpt_formats::ChatTemplate;
 use minigpt_tokenizer::Tokenizer;
+use std::cell::RefCell;
 use std::collections::HashSet;
 
-pub(crate) fn encode(tokenizer: &Tokenizer, template: &ChatTemplate, turns: &[Turn]) -> Result<Vec<u32>> {
-    let guard = guard(tokenizer, template, turns)?;
-    let bare = |text: &str| text.replace(guard, "");
-    let with = |change: &dyn Fn(&Turn) -> String| {
-        let turns: Vec<Turn> =
-            turns.iter().map(|turn| Turn { role: turn.role, text: change(turn) }).collect();
-        render(template, &turns)
+/// The ids of a conversation, up to where its end says.
+pub(crate) fn encode(tokenizer: &Tokenizer, template: &ChatTemplate, talk: &Talk) -> Result<Vec<u32>> {
+    let guard = guard(tokenizer, template, talk)?;
+    let text = guarded(tokenizer, template, talk, guard)?;
+    Ok(tokenizer.encode_with_guard(&text, guard)?)
+}
+
+/// A whole conversation as ids to learn from. What stands before an answer is encoded as a prompt is, and the answer
+/// reaches up to the first of the ids that end one. If the template ends the last answer with none of them, the first of
+/// `ends` is added.
+pub(crate) fn encode_example(
+    tokenizer: &Tokenizer,
+    template: &ChatTemplate,
+    turns: &[Turn],
+    ends: &[u32],
+) -> Result<EncodedRecord> {
+    let guard = guard(tokenizer, template, &turns.into())?;
+    let render = |turns: &[Turn], end| guarded(tokenizer, template, &Talk { end, ..turns.into() }, guard);
+    let push = |encoded: &mut EncodedRecord, text: &str, is_answer: bool| -> Result<()> {
+        encoded.ids.extend(tokenizer.encode_with_guard(text, guard)?);
+        encoded.answer.resize(encoded.ids.len(), is_answer);
+        Ok(())
     };
+    let (mut encoded, mut written) = (EncodedRecord::default(), String::new());
+    let answers = (0..turns.len()).filter(|&i| turns[i].role == Role::Assistant);
+    for i in answers {
+        let whole = render(&turns[..=i], TalkEnd::Nothing)?;
+        // Some templates write more before an answer when they ask for one than when they repeat it.
+        let asked = render(&turns[..i], TalkEnd::Answer)?;
+        let prompt = if whole.starts_with(&asked) { asked } else { render(&turns[..i], TalkEnd::Nothing)? };
+        let before = prompt.strip_prefix(&written).ok_or_else(not_in_order)?;
+        let answer = whole.strip_prefix(&prompt).ok_or_else(not_in_order)?;
+        push(&mut encoded, before, false)?;
+        let start = encoded.ids.len();
+        push(&mut encoded, answer, true)?;
+        let end = encoded.ids[start..].iter().position(|id| ends.contains(id));
+        match end {
+            // What the template writes behind the end is not the model's.
+            Some(end) => encoded.answer[start + end + 1..].fill(false),
+            None if i + 1 == turns.len() => {
+                encoded.ids.extend(ends.first());
+                encoded.answer.resize(encoded.ids.len(), true);
+            }
+            None => {}
+        }
+        written = whole;
+    }
+    let last = encoded.answer.iter().rposition(|&answer| answer).map_or(0, |last| last + 1);
+    encoded.ids.truncate(last);
+    encoded.answer.truncate(last);
+    Ok(encoded)
+}
+
+fn not_in_order() -> Error {
+    Error::Conversation(
+        "the model's chat template does not write this conversation turn by turn, so its answers can't be told apart"
+            .to_owned(),
+    )
+}
+
+/// The text of a conversation with guards in it, where the template does not mind them.
+fn guarded(tokenizer: &Tokenizer, template: &ChatTemplate, talk: &Talk, guard: char) -> Result<String> {
+    let bare = |text: &str| text.replace(guard, "");
+    let starts: HashSet<char> = tokenizer.special_names().filter_map(|name| name.chars().next()).collect();
+    let names: Vec<&str> = tokenizer.special_names().collect();
+    // What the answer begins with passes no template.
+    let begun = match &talk.end {
+        TalkEnd::Within(text) => guard_starts(text, &starts, guard),
+        TalkEnd::Answer | TalkEnd::Nothing => String::new(),
+    };
+    let talk = match talk.end {
+        TalkEnd::Within(_) => &Talk { end: TalkEnd::Answer, ..talk.clone() },
+        TalkEnd::Answer | TalkEnd::Nothing => talk,
+    };
+    let with = |change: &dyn Fn(bool, &str) -> String| render(template, &talk.map(change));
     let text = 'text: {
-        let starts: HashSet<char> =
-            tokenizer.special_names().filter_map(|name| name.chars().next()).collect();
-        let plain = render(template, turns)?;
-        if !turns.iter().any(|turn| turn.text.contains(|c| starts.contains(&c))) {
+        let plain = render(template, talk)?;
+        if !talk.any(&|text| text.contains(|c| starts.contains(&c))) {
             break 'text plain;
         }
-        if let Ok(text) = with(&|turn| guard_starts(&turn.text, &starts, guard))
+        if let Ok(text) = with(&|_, text| guard_starts(text, &starts, guard))
             && bare(&text) == plain
         {
             break 'text text;
         }
-        let names: Vec<&str> = tokenizer.special_names().collect();
-        let others = with(&|turn| match turn.role {
-            Role::Assistant => turn.text.clone(),
-            Role::System | Role::User => guard_names(&turn.text, &names, guard),
+        let others = with(&|by_model, text| match by_model {
+            true => text.to_owned(),
+            false => guard_names(text, &names, guard),
         })?;
-        match with(&|turn| guard_names(&turn.text, &names, guard)) {
+        match with(&|_, text| guard_names(text, &names, guard)) {
             Ok(all) if bare(&all) == bare(&others) => all,
             _ => others,
         }
     };
-    Ok(tokenizer.encode_with_guard(&text, guard)?)
+    Ok(text + &begun)
 }
 
 /// A character for private use that occurs nowhere here.
-fn guard(tokenizer: &Tokenizer, template: &ChatTemplate, turns: &[Turn]) -> Result<char> {
-    let texts = turns.iter().map(|turn| turn.text.as_str());
+fn guard(tokenizer: &Tokenizer, template: &ChatTemplate, talk: &Talk) -> Result<char> {
     let tokens = template.tokens.iter().map(|(_, token)| token.as_str());
-    let all = texts.chain(tokens).chain(tokenizer.special_names()).chain([template.source.as_str()]);
-    let private = |c: &char| matches!(c, '\u{E000}'..='\u{F8FF}');
-    let used: HashSet<char> = all.flat_map(str::chars).filter(private).collect();
+    let all = tokens.chain(tokenizer.special_names()).chain([template.source.as_str()]);
+    let used = RefCell::new(HashSet::new());
+    let note = |text: &str| {
+        used.borrow_mut().extend(text.chars().filter(|c| matches!(c, '\u{E000}'..='\u{F8FF}')));
+        false
+    };
+    all.for_each(|text| _ = note(text));
+    talk.any(&note);
+    let used = used.into_inner();
     let free = ('\u{E000}'..='\u{F8FF}').find(|c| !used.contains(c));
     free.ok_or_else(|| Error::Conversation("the texts use every private character of Unicode".to_owned()))
 }
@@ -97,8 +168,12 @@ mod tests {
         ChatTemplate { source: source.to_owned(), tokens: Vec::new() }
     }
 
-    fn turns(texts: &[(Role, &str)]) -> Vec<Turn> {
+    fn said(texts: &[(Role, &str)]) -> Vec<Turn> {
         texts.iter().map(|&(role, text)| Turn { role, text: text.to_owned() }).collect()
+    }
+
+    fn turns(texts: &[(Role, &str)]) -> Talk {
+        said(texts)[..].into()
     }
 
     /// How often each special token is meant, and the text of it all.
@@ -171,6 +246,48 @@ mod tests {
             let choose = |text: &str| guard(&tokenizer, &template(CHATML), &turns(&[(Role::User, text)]));
             assert_eq!(choose("\u{E000}<").unwrap(), '\u{E001}');
             assert!(choose(&all).unwrap_err().to_string().contains("private"));
+        }
+    }
+
+    const ASKS: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}\
+                        {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+    #[test]
+    fn an_example_is_the_prompt_that_is_asked_and_the_answer_up_to_its_end() {
+        let texts = [
+            (Role::System, "Be kind."),
+            (Role::User, "Hello <|im_end|>"),
+            (Role::Assistant, "Hello there"),
+            (Role::User, "How are you?"),
+            (Role::Assistant, "you"),
+        ];
+        for tokenizer in tokenizers() {
+            let ends = [tokenizer.special_id("<|im_end|>").unwrap()];
+            let (template, turns) = (template(ASKS), said(&texts));
+            let encoded = encode_example(&tokenizer, &template, &turns, &ends).unwrap();
+            // Each answer stands behind exactly the ids that chat would give the model.
+            for (asked, said) in [(2, "Hello there<|im_end|>"), (4, "you<|im_end|>")] {
+                let prompt = encode(&tokenizer, &template, &turns[..asked].into()).unwrap();
+                assert!(encoded.ids.starts_with(&prompt));
+                assert!(!encoded.answer[prompt.len() - 1] && encoded.answer[prompt.len()]);
+                let end = prompt.len() + encoded.answer[prompt.len()..].iter().take_while(|&&a| a).count();
+                assert_eq!(tokenizer.decode(&encoded.ids[prompt.len()..end]).unwrap(), said);
+            }
+            assert_eq!(encoded.ids.last(), Some(&ends[0]), "nothing follows the last end");
+        }
+    }
+
+    #[test]
+    fn a_template_that_ends_no_answer_gets_the_end_token_and_one_out_of_order_is_refused() {
+        for tokenizer in tokenizers() {
+            let end = tokenizer.special_id("<|im_end|>").unwrap();
+            let pair = said(&[(Role::User, "Hello"), (Role::Assistant, "you")]);
+            let plain = template("{% for m in messages %}{{ m.content }}\n{% endfor %}");
+            let encoded = encode_example(&tokenizer, &plain, &pair, &[end]).unwrap();
+            assert_eq!(tokenizer.decode(&encoded.ids).unwrap(), "Hello\nyou\n<|im_end|>");
+            let backwards = template("{% for m in messages[::-1] %}{{ m.content }}\n{% endfor %}");
+            let error = encode_example(&tokenizer, &backwards, &pair, &[end]).unwrap_err().to_string();
+            assert!(error.contains("turn by turn"), "{error}");
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Token ids as they are typed: `1,2,3`.
 
-use std::num::ParseIntError;
 use std::str::FromStr;
 
 /// The ids of one prompt.
@@ -8,10 +7,11 @@ use std::str::FromStr;
 pub struct Ids(pub Vec<u32>);
 
 impl FromStr for Ids {
-    type Err = ParseIntError;
+    type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.split(',').map(|id| id.trim().parse()).collect::<Result<_, _>>().map(Self)
+        let ids = text.split(',').map(|id| id.trim().parse().ok()).collect::<Option<_>>();
+        ids.map(Self).ok_or("token ids are needed, for example 1,2,3")
     }
 }
 

@@ -18,9 +18,11 @@ mod output;
 mod progress;
 mod sampling;
 mod screen;
+mod shell;
 #[cfg(test)]
 mod sources;
 mod stop;
+mod structured;
 mod tensors;
 mod threads;
 
@@ -39,7 +41,7 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
     /// How many threads compute; all cores when absent.
-    #[arg(short, long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(short, long, global = true, value_name = "N", value_parser = threads::number)]
     threads: Option<u16>,
     /// The language of messages and help; that of the locale when absent.
     #[arg(long, global = true, value_enum)]
@@ -85,7 +87,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    allocator::keep_memory();
+    // First of all: anything else may be compiled to instructions that this CPU lacks.
     match cpu::missing() {
         None => run(),
         Some(feature) => refuse(feature),
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
 /// Everything but the first look at the CPU; not inlined, so that `main` holds no instruction that it may lack.
 #[inline(never)]
 fn run() -> ExitCode {
+    allocator::keep_memory();
     threads::choose();
     let typed: Vec<_> = std::env::args_os().collect();
     language::choose(&typed);
@@ -199,6 +202,9 @@ fn hint(error: &anyhow::Error) -> Option<String> {
         _ if matches!(data_error(cause), Some(minigpt_data::Error::NoValidLine { bad: 1.., .. })) => Some(
             "other names of columns are told with --columns question=NAME,answer=NAME, or with data.columns in a configuration",
         ),
+        _ if is_other_data(cause) => Some(
+            "leave the data out to go on with the run's own; `minigpt train DATA --from RUN` trains the run's model further on other data",
+        ),
         _ if is_taken(cause) => Some("another program listens there: --port N takes another one, --port 0 any that is free"),
         _ if has_no_guess(cause) => Some("`minigpt config settings` shows every setting"),
         _ if is_offline(cause) => {
@@ -221,7 +227,7 @@ fn download(error: &anyhow::Error) -> Option<String> {
     let out = match missing.parent().and_then(Path::to_str) {
         Some("data") | None => String::new(),
         Some("") => " --out .".to_owned(),
-        Some(folder) => format!(" --out {folder}"),
+        Some(folder) => format!(" {}", shell::option("--out", folder)),
     };
     Some(format!("`minigpt data download {}{out}` fetches it", set.name))
 }
@@ -241,6 +247,15 @@ fn missing_file(cause: &(dyn std::error::Error + 'static)) -> Option<PathBuf> {
 /// Whether a server could not be reached, which another crate may say as its own error.
 fn is_offline(cause: &(dyn std::error::Error + 'static)) -> bool {
     matches!(data_error(cause), Some(minigpt_data::Error::Offline { .. }))
+}
+
+/// Whether a run was asked to go on with other data than its own.
+fn is_other_data(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let inside = match cause.downcast_ref() {
+        Some(minigpt::Error::Train(error)) => Some(error),
+        _ => cause.downcast_ref(),
+    };
+    matches!(inside, Some(minigpt_train::Error::OtherData { .. }))
 }
 
 /// Whether somebody else has the server's address.

@@ -28,11 +28,12 @@ pub struct ModelArg {
 /// How a model is run.
 #[derive(Args)]
 pub struct LoadArgs {
-    /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
-    #[arg(long, default_value = "f32", value_parser = dtype::among(dtype::TO_RUN))]
-    dtype: ElementType,
+    /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact. Default: quantised
+    /// matrices as the file has them, others in f32.
+    #[arg(long, ignore_case = true, value_parser = dtype::among(dtype::TO_RUN))]
+    dtype: Option<ElementType>,
     /// How keys and values of the tokens so far are kept: in f16 they take half the memory.
-    #[arg(long, value_name = "TYPE", aliases = ["cache-type-k", "cache-type-v"], overrides_with = "cache_type", default_value = "f32", value_parser = dtype::among(dtype::TO_CACHE))]
+    #[arg(long, value_name = "TYPE", aliases = ["cache-type-k", "cache-type-v"], overrides_with = "cache_type", default_value = "f32", ignore_case = true, value_parser = dtype::among(dtype::TO_CACHE))]
     cache_type: ElementType,
     /// Where to compute.
     #[arg(long, value_enum, default_value = "cpu")]
@@ -59,15 +60,11 @@ pub struct ContextArgs {
 }
 
 impl LoadArgs {
-    /// What the matrices are kept in.
-    pub fn dtype(&self) -> ElementType {
-        self.dtype
-    }
-
     /// Opens a model, and says which one where the name does not.
     pub fn open(&self, name: &Path) -> Result<ModelFolder> {
         let device = self.device.open()?;
         let mut model = self.products.open(&find(name)?, &device, self.dtype)?;
+        model.warnings().iter().for_each(|warning| output::note(warning));
         model.gpt = dtype::with_cache(model.gpt, self.cache_type);
         Ok(model)
     }
@@ -75,9 +72,9 @@ impl LoadArgs {
 
 impl ProductArgs {
     /// Opens the model at a place.
-    pub fn open(&self, place: &Path, device: &Device, dtype: ElementType) -> Result<ModelFolder> {
+    pub fn open(&self, place: &Path, device: &Device, dtype: Option<ElementType>) -> Result<ModelFolder> {
         let open = if self.exact { ModelFolder::open_exact } else { ModelFolder::open_as };
-        Ok(open(place, device, dtype::quantized(dtype))?)
+        Ok(open(place, device, dtype)?)
     }
 }
 

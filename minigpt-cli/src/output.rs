@@ -61,16 +61,11 @@ pub fn quote(text: &str) {
 }
 
 /// Says which characters of a text a vocabulary lacks, and what becomes of them.
-pub fn unknown(what: &str, tokenizer: &Tokenizer, text: &str) {
-    if let Some(unknown) = Unknown::of(tokenizer, &without_names(tokenizer, text)).in_words(tokenizer) {
+pub fn unknown(what: &str, tokenizer: &Tokenizer, unknown: &Unknown) {
+    if let Some(unknown) = unknown.in_words(tokenizer) {
         let (what, unknown) = (language::translated(what), language::translated(&unknown));
         quote(&language::t!("{what}: {unknown}"));
     }
-}
-
-/// A text without the names of special tokens, which are no characters.
-fn without_names(tokenizer: &Tokenizer, text: &str) -> String {
-    tokenizer.special_names().fold(text.to_owned(), |text, name| text.replace(name, ""))
 }
 
 /// The same for a picture with colours. Whoever drew it has looked after the names in it.

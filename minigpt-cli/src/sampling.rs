@@ -1,5 +1,7 @@
 //! How tokens are chosen: the options that `generate`, `chat` and `run` share, under our names and llama.cpp's.
 
+use crate::language::t;
+use crate::output;
 use clap::{Args, ValueEnum};
 use minigpt_generate::{GenerationConfig, Style};
 use serde_json::{Map, Value, json};
@@ -29,8 +31,18 @@ pub struct SamplingArgs {
     /// Above 1, tokens that the text has already become less likely [default: 1]
     #[arg(long, visible_alias = "repeat-penalty", value_name = "X", allow_negative_numbers = true)]
     repetition_penalty: Option<f64>,
+    /// Subtract this from a token's logit for each time that it was written; -2 to 2 [default: 0]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    frequency_penalty: Option<f64>,
+    /// Subtract this once from the logit of each token that was written; -2 to 2 [default: 0]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    presence_penalty: Option<f64>,
+    /// The penalties look at the last N tokens of the text, prompt included, as in llama.cpp [default: --repetition-penalty
+    /// at the whole text, the others at what was written]
+    #[arg(long, value_name = "N")]
+    repeat_last_n: Option<usize>,
     /// A string that ends the text and is not part of it; may be given several times.
-    #[arg(long, visible_alias = "reverse-prompt", value_name = "TEXT")]
+    #[arg(long, visible_alias = "reverse-prompt", alias = "stop-strings", value_name = "TEXT")]
     stop: Vec<String>,
     /// The same seed, the same text; `random` for another one each time [default: 1337; in a chat 0]
     #[arg(short = 's', long, value_name = "N|random")]
@@ -59,11 +71,31 @@ impl SamplingArgs {
         let top_k = (self.style.is_some() || self.top_k.is_some()).then_some(config.top_k);
         let all = json!({
             "max_tokens": self.max_new_tokens, "temperature": temperature, "top_k": top_k, "top_p": self.top_p,
-            "min_p": self.min_p, "repetition_penalty": self.repetition_penalty, "seed": self.seed,
+            "min_p": self.min_p, "repetition_penalty": self.repetition_penalty,
+            "frequency_penalty": self.frequency_penalty, "presence_penalty": self.presence_penalty,
+            "repeat_last_n": self.repeat_last_n, "seed": self.seed,
             "stop": (!self.stop.is_empty()).then_some(&self.stop),
         });
         let given = all.as_object().cloned().unwrap_or_default();
         given.into_iter().filter(|(_, value)| !value.is_null()).collect()
+    }
+
+    /// The options that only matter to a draw, and whether they are given.
+    pub fn of_a_draw(&self) -> [(&'static str, bool); 4] {
+        [
+            ("--top-k", self.top_k.is_some()),
+            ("--top-p", self.top_p.is_some()),
+            ("--min-p", self.min_p.is_some()),
+            ("--seed", self.seed.is_some()),
+        ]
+    }
+
+    /// The options that turn sampling on.
+    pub fn asks_for_a_draw(&self) -> Vec<&'static str> {
+        let warm = self.temperature.is_some_and(|temperature| temperature != 0.0);
+        let style = self.style.is_some_and(|style| !matches!(style, StyleName::Exact));
+        let switches = [("--temperature", warm), ("--style", style)].into_iter();
+        switches.chain(self.of_a_draw()).filter(|(_, given)| *given).map(|(option, _)| option).collect()
     }
 
     /// Changes what was asked for, and leaves the rest.
@@ -83,8 +115,22 @@ impl SamplingArgs {
         config.top_p = self.top_p.unwrap_or(config.top_p);
         config.min_p = self.min_p.unwrap_or(config.min_p);
         config.repetition_penalty = self.repetition_penalty.unwrap_or(config.repetition_penalty);
+        config.frequency_penalty = self.frequency_penalty.unwrap_or(config.frequency_penalty);
+        config.presence_penalty = self.presence_penalty.unwrap_or(config.presence_penalty);
+        config.repeat_last_n = self.repeat_last_n.or(config.repeat_last_n);
         config.stop_strings.extend(self.stop.iter().cloned());
         config.seed = self.seed.unwrap_or(config.seed);
+    }
+}
+
+/// Says which of the given options do nothing because the likeliest token is always taken.
+pub fn say_unused(config: &GenerationConfig, given: &[(&str, bool)]) {
+    let unused: Vec<&str> = given.iter().filter(|(_, given)| *given).map(|(option, _)| *option).collect();
+    if config.is_greedy() && !unused.is_empty() {
+        output::note(&t!(
+            "without effect at temperature 0, where the likeliest token is always taken: {}",
+            unused.join(", ")
+        ));
     }
 }
 
@@ -125,6 +171,12 @@ mod tests {
         };
         assert_eq!(told(""), json!({}));
         assert_eq!(told("-n 5 --stop x"), json!({ "max_tokens": 5, "stop": ["x"] }));
+        let penalties = "--frequency-penalty 0.5 --presence-penalty -1 --repeat-last-n 9";
+        let want = json!({ "frequency_penalty": 0.5, "presence_penalty": -1.0, "repeat_last_n": 9 });
+        assert_eq!(told(penalties), want);
+        let config = config(penalties);
+        let got = (config.frequency_penalty, config.presence_penalty, config.repeat_last_n);
+        assert_eq!(got, (0.5, -1.0, Some(9)));
         assert_eq!(told("--style exact"), json!({ "temperature": 0.0, "top_k": 0 }));
     }
 

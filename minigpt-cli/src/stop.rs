@@ -4,22 +4,83 @@
 #![expect(unsafe_code, reason = "a bus error can only be met in a signal's handler")]
 
 use crate::language::tr;
+use crate::output;
 use anyhow::{Context, Result};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
-/// Sets `stop` on SIGTERM and SIGHUP, so that the step under way is finished and saved. Once it is set, by these or by
-/// anybody else, such a signal ends the process as it usually does.
-pub fn on_termination(stop: &Arc<AtomicBool>) -> Result<()> {
+/// What Ctrl-C says.
+pub const NOTE: &str =
+    "stopping after this step, which is saved; press Ctrl-C again to stop at once without it";
+
+/// Two signals within this time are one wish: terminals, shells and launchers pass them on to each other's processes.
+const ONE_WISH: Duration = Duration::from_secs(1);
+
+/// How often a write that must not be interrupted is looked at.
+const MOMENT: Duration = Duration::from_millis(2);
+
+/// Whether the run is to stop: the step under way is finished and saved.
+static REQUESTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+/// Whether everything is saved and no signal has come before.
+static SAVED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+/// When Ctrl-C was pressed first.
+static PRESSED: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// Set when a signal has asked the run to stop.
+pub fn requested() -> &'static AtomicBool {
+    &REQUESTED
+}
+
+/// Lets the next signal end the process as usual, unless one has already asked the run to stop: then the process is about to
+/// end by itself, and a late second signal must not turn a saved run into a failed one.
+pub fn nothing_to_save() {
+    if !REQUESTED.load(Ordering::Relaxed) {
+        SAVED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Makes Ctrl-C, SIGTERM and SIGHUP stop the run after the step under way; `note` is printed on the first Ctrl-C.
+///
+/// The first signal wins: further SIGTERMs and SIGHUPs change nothing until the run is saved. A person who presses Ctrl-C again,
+/// and not only a moment later, gives up the steps since the last checkpoint; a file or folder that is being written is finished
+/// even then.
+pub fn watch(note: Option<&'static str>) -> Result<()> {
+    watch_with(move || ctrl_c(note))
+}
+
+/// The same with something else to do on Ctrl-C.
+pub fn watch_with(on_ctrl_c: impl FnMut() + Send + 'static) -> Result<()> {
+    ctrlc::set_handler(on_ctrl_c).context("Ctrl-C could not be watched")?;
     #[cfg(unix)]
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        let watched = signal_hook::flag::register_conditional_default(signal, Arc::clone(stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(stop)));
+        let watched = signal_hook::flag::register_conditional_default(signal, Arc::clone(&SAVED))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&REQUESTED)));
         watched.context("signals could not be watched")?;
     }
-    #[cfg(not(unix))]
-    let _ = stop;
     Ok(())
+}
+
+/// What Ctrl-C does to a run; see [`watch`].
+pub fn ctrl_c(note: Option<&'static str>) {
+    let mut pressed = PRESSED.lock().unwrap_or_else(PoisonError::into_inner);
+    match *pressed {
+        None if !SAVED.load(Ordering::Relaxed) || REQUESTED.load(Ordering::Relaxed) => {
+            *pressed = Some(Instant::now());
+            // Another signal may have asked before.
+            if !REQUESTED.swap(true, Ordering::Relaxed) {
+                note.into_iter().for_each(output::note);
+            }
+        }
+        Some(first) if first.elapsed() < ONE_WISH => {}
+        _ => {
+            while minigpt_files::writes_under_way() > 0 {
+                thread::sleep(MOMENT);
+            }
+            std::process::exit(130);
+        }
+    }
 }
 
 /// Makes a file that may grow no further an error of writing, like a full disk, instead of a signal that ends the

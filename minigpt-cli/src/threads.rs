@@ -17,6 +17,15 @@ pub fn choose() {
     }
 }
 
+/// Reads a number of threads.
+pub fn number(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(0) => Err("no thread would compute; leave it out for one per core".to_owned()),
+        Ok(threads) => Ok(threads),
+        Err(_) => Err(format!("a whole number from 1 to {} is needed", u16::MAX)),
+    }
+}
+
 /// Starts the threads that share the work: as many as asked for, or one for each core. Left to the first use of them, a
 /// system that gives none would end the program there.
 pub fn start(threads: Option<usize>) -> Result<()> {

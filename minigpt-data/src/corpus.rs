@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::loader::Dataset;
 use crate::prepared::Prepared;
 use crate::qa_dataset::{LossOn, Padding, QaDataset, QaOptions};
+use crate::qa_encoder::{Encoder, ExampleFormat};
 use crate::random::{Purpose, below, generator};
 use crate::record::Record;
 use crate::record_file::{ReadOptions, RecordFile};
@@ -52,6 +53,8 @@ pub struct CorpusOptions {
     pub limit: Option<u64>,
     /// How question/answer examples are made.
     pub qa: QaOptions,
+    /// How they are written as ids, where not as question, separator, answer, separator.
+    pub format: Option<ExampleFormat>,
     /// What random rows are like.
     pub random: RandomRows,
 }
@@ -87,6 +90,7 @@ impl Default for CorpusOptions {
             limit: None,
             random: RandomRows::default(),
             qa,
+            format: None,
         }
     }
 }
@@ -194,8 +198,8 @@ fn built_in(options: &CorpusOptions) -> Result<Opened> {
     let (train, val) = (records(builtin::train()), records(builtin::held_out()));
     let choice = options.tokenizer.as_ref().unwrap_or(&TokenizerChoice::Char);
     let tokenizer = choice.for_records(train.iter().chain(&val))?;
-    let dataset =
-        |records: &[Record]| QaDataset::from_records(records, &tokenizer, options.qa, options.limit);
+    let encoder = Encoder::new(&tokenizer, options.format.as_ref())?;
+    let dataset = |records: &[Record]| QaDataset::encoded(records, &encoder, options.qa, options.limit);
     let parts =
         CorpusParts::Qa { train: dataset(&train)?, val: Some(dataset(&val)?), bad: BadLines::default() };
     Ok(Opened::new(Some(tokenizer), parts))
@@ -249,7 +253,8 @@ fn lines(file: &RecordFile, val: Option<&RecordFile>, options: &CorpusOptions) -
     let choice = options.tokenizer.as_ref().unwrap_or(&TokenizerChoice::Char);
     let tokenizer = choice.for_lines(file, options.limit)?;
     let mut unknown = Unknown::default();
-    let (set, mut bad) = QaDataset::from_lines(file, &tokenizer, options.qa, options.limit)?;
+    let (set, mut bad) =
+        QaDataset::from_lines(file, &tokenizer, options.format.as_ref(), options.qa, options.limit)?;
     if matches!(choice, TokenizerChoice::Ready(_) | TokenizerChoice::File(_)) {
         file.read(options.limit, &mut |_, record| {
             record.turns.iter().for_each(|turn| unknown.add(&tokenizer, &turn.text));
@@ -258,7 +263,8 @@ fn lines(file: &RecordFile, val: Option<&RecordFile>, options: &CorpusOptions) -
     }
     let (train, val) = match val {
         Some(val) => {
-            let (val, val_bad) = QaDataset::from_lines(val, &tokenizer, options.qa, options.limit)?;
+            let (val, val_bad) =
+                QaDataset::from_lines(val, &tokenizer, options.format.as_ref(), options.qa, options.limit)?;
             bad.append(val_bad);
             (set, Some(val))
         }
@@ -267,6 +273,13 @@ fn lines(file: &RecordFile, val: Option<&RecordFile>, options: &CorpusOptions) -
         None => {
             let records = set.records();
             let (order, cut) = split_order(records, 1.0 - options.val_fraction, options.seed)?;
+            if cut == 0 {
+                return Err(Error::NothingLeft {
+                    name: file.name().to_owned(),
+                    records,
+                    val_fraction: options.val_fraction,
+                });
+            }
             (set.select(&order[..cut]), Some(set.select(&order[cut..])))
         }
     };
@@ -389,7 +402,7 @@ mod tests {
             |set: &QaDataset| -> Batch { set.collate(&(0..set.examples()).collect::<Vec<u64>>()).unwrap() };
         for (part, name) in [(train, "train.jsonl"), (val.unwrap(), "val.jsonl")] {
             let file = RecordFile::open(&out.join(name), &ReadOptions::default()).unwrap();
-            let apart = QaDataset::from_lines(&file, &tokenizer, options().qa, None).unwrap().0;
+            let apart = QaDataset::from_lines(&file, &tokenizer, None, options().qa, None).unwrap().0;
             assert_eq!(all(&part), all(&apart));
         }
     }

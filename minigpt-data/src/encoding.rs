@@ -2,7 +2,9 @@
 
 use crate::error::{Error, Result};
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use encoding_rs::{DecoderResult, Encoding, GB18030, GBK, UTF_8, UTF_16BE, UTF_16LE};
+use encoding_rs::{
+    BIG5, DecoderResult, EUC_JP, EUC_KR, Encoding, GB18030, GBK, SHIFT_JIS, UTF_8, UTF_16BE, UTF_16LE,
+};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -27,7 +29,7 @@ impl TextEncoding {
     }
 
     /// The encoding of a text that begins with these bytes. Damaged UTF-8 counts as UTF-8, so that its error names the
-    /// byte; so do bytes that may be anything.
+    /// byte; so do bytes that may be anything. Other encodings may be damaged a little: one character in a hundred.
     pub fn of(sample: &[u8]) -> Self {
         // Parquet is no text at all.
         if sample.starts_with(b"PAR1") {
@@ -48,16 +50,24 @@ impl TextEncoding {
         if wrong <= 3 || right >= wrong || sample.contains(&0) {
             return Self(UTF_8);
         }
-        let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
-        detector.feed(sample, false);
-        let guess = detector.guess(None, Utf8Detection::Deny);
-        let guess = if guess == GBK { GB18030 } else { guess };
         // Encodings of one byte a character fit everything, and say nothing.
-        if !guess.is_single_byte() && fits(guess, sample) { Self(guess) } else { Self(UTF_8) }
+        let whole = guess(sample);
+        if !whole.is_single_byte() && undamaged(whole, sample).is_some() {
+            return Self(whole);
+        }
+        // The detector gives an encoding up at its first wrong byte, so it is asked about the others.
+        let found = MULTIBYTE
+            .into_iter()
+            .find(|&encoding| undamaged(encoding, sample).is_some_and(|sample| guess(&sample) == encoding));
+        Self(found.unwrap_or(UTF_8))
     }
 
-    /// Writes a text as UTF-8.
-    pub(crate) fn decode(self, mut from: impl Read, to: &mut impl Write, name: &str) -> Result<u64> {
+    /// Writes a text as UTF-8. Bytes that are no character become U+FFFD, and are counted.
+    ///
+    /// # Errors
+    /// More than a few such bytes: the text is in another encoding.
+    pub(crate) fn decode(self, mut from: impl Read, to: &mut impl Write, name: &str) -> Result<Decoded> {
+        let (mut replaced, mut first_wrong) = (0u64, 0u64);
         let mut decoder = self.0.new_decoder();
         let (mut bytes, mut text) = (vec![0; 1 << 16], vec![0; 1 << 18]);
         let (mut offset, mut written) = (0u64, 0u64);
@@ -76,26 +86,73 @@ impl TextEncoding {
                     DecoderResult::InputEmpty => break,
                     DecoderResult::OutputFull => {}
                     DecoderResult::Malformed(..) => {
-                        return Err(Error::NotInEncoding {
-                            name: name.to_owned(),
-                            encoding: self.name(),
-                            position: offset,
-                        });
+                        const REPLACEMENT: &[u8] = "\u{FFFD}".as_bytes();
+                        to.write_all(REPLACEMENT).map_err(|e| Error::io_named("copy", name, e))?;
+                        written += REPLACEMENT.len() as u64;
+                        if replaced == 0 {
+                            first_wrong = offset;
+                        }
+                        replaced += 1;
                     }
                 }
             }
             if read == 0 {
-                return Ok(written);
+                // A character of these encodings has two bytes and three of UTF-8.
+                if too_many(replaced, written / 3) {
+                    return Err(Error::NotInEncoding {
+                        name: name.to_owned(),
+                        encoding: self.name(),
+                        position: first_wrong,
+                    });
+                }
+                return Ok(Decoded { bytes: written, replaced });
             }
         }
     }
 }
 
-/// Whether these bytes, of which the last may be cut, are a text of this encoding.
-fn fits(encoding: &'static Encoding, sample: &[u8]) -> bool {
-    let mut text = vec![0; 3 * sample.len() + 16];
-    let (result, ..) = encoding.new_decoder().decode_to_utf8_without_replacement(sample, &mut text, false);
-    result == DecoderResult::InputEmpty
+/// A text that was written as UTF-8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Decoded {
+    /// Bytes of UTF-8.
+    pub bytes: u64,
+    /// Characters that were no characters, and are U+FFFD now.
+    pub replaced: u64,
+}
+
+/// The encodings that damaged text is looked for in.
+const MULTIBYTE: [&Encoding; 5] = [GB18030, BIG5, SHIFT_JIS, EUC_KR, EUC_JP];
+
+/// Whether so many wrong characters are too many for a text that is merely damaged.
+fn too_many(wrong: u64, characters: u64) -> bool {
+    wrong > 1 && wrong * 100 > characters
+}
+
+fn guess(sample: &[u8]) -> &'static Encoding {
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+    detector.feed(sample, false);
+    match detector.guess(None, Utf8Detection::Deny) {
+        guess if guess == GBK => GB18030,
+        guess => guess,
+    }
+}
+
+/// These bytes, of which the last may be cut, without those that are no character of an encoding; none if they are too many.
+fn undamaged(encoding: &'static Encoding, sample: &[u8]) -> Option<Vec<u8>> {
+    let (mut decoder, mut text) = (encoding.new_decoder(), vec![0; 3 * sample.len() + 16]);
+    let (mut kept, mut from, mut at, mut written, mut wrong) = (Vec::new(), 0, 0, 0, 0);
+    loop {
+        let (result, used, made) =
+            decoder.decode_to_utf8_without_replacement(&sample[at..], &mut text, false);
+        (at, written) = (at + used, written + made);
+        let DecoderResult::Malformed(length, after) = result else { break };
+        let end = at.saturating_sub(after.into());
+        kept.extend_from_slice(sample.get(from..end.saturating_sub(length.into())).unwrap_or_default());
+        from = end;
+        wrong += 1;
+    }
+    kept.extend_from_slice(sample.get(from..).unwrap_or_default());
+    (!too_many(wrong, written as u64 / 3)).then_some(kept)
 }
 
 /// UTF-16 of mostly European text has a zero in every other byte.
@@ -146,9 +203,10 @@ impl<'de> Deserialize<'de> for TextEncoding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use encoding_rs::BIG5;
 
     const CHINESE: &str = "天空为什么是蓝色的？因为空气散射阳光中的蓝光。你好，世界！\n";
+
+    const TRADITIONAL: &str = "天空為什麼是藍色的？因為空氣散射陽光中的藍光。你好，世界！\n";
 
     fn encoded(text: &str, encoding: &'static Encoding) -> Vec<u8> {
         let (bytes, _, failed) = encoding.encode(text);
@@ -163,10 +221,9 @@ mod tests {
 
     #[test]
     fn what_a_text_is_written_in_is_found_out() {
-        let traditional = "天空為什麼是藍色的？因為空氣散射陽光中的藍光。你好，世界！\n";
         let cases = [
             (encoded(CHINESE, GBK), "gb18030"),
-            (encoded(traditional, BIG5), "Big5"),
+            (encoded(TRADITIONAL, BIG5), "Big5"),
             (utf16(CHINESE, true), "UTF-16LE"),
             (utf16("plain English text\n", false), "UTF-16LE"),
             (CHINESE.as_bytes().repeat(20), "UTF-8"),
@@ -185,16 +242,43 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_decoded_in_pieces_or_refused_with_its_byte() {
+    fn a_damaged_text_is_known_all_the_same() {
+        for (text, encoding, name) in [(CHINESE, GBK, "gb18030"), (TRADITIONAL, BIG5, "Big5")] {
+            let bytes = encoded(text, encoding);
+            let half = bytes.len() / 2;
+            for bad in [&b"\xff"[..], b"\x80", b"\xff\xff"] {
+                let damaged = [&bytes[..half], bad, &bytes[half..]].concat();
+                assert_eq!(TextEncoding::of(&damaged).name(), name, "{bad:?}");
+            }
+        }
+        let bytes = encoded(CHINESE, GBK);
+        // Cut in the middle of a character, with a line end behind it or none.
+        for cut in
+            [bytes[..301].to_vec(), [&bytes[..301], b"\n"].concat(), [&bytes[..301], &bytes[304..]].concat()]
+        {
+            assert_eq!(TextEncoding::of(&cut).name(), "gb18030");
+        }
+    }
+
+    #[test]
+    fn a_text_is_decoded_in_pieces_and_wrong_bytes_are_replaced_and_counted() {
         let mut text = Vec::new();
         let long = CHINESE.repeat(5000);
         let bytes = GBK.encode(&long).0.into_owned();
         let gbk: TextEncoding = "gbk".parse().unwrap();
-        assert_eq!(gbk.decode(&bytes[..], &mut text, "a").unwrap() as usize, long.len());
+        let decoded = gbk.decode(&bytes[..], &mut text, "a").unwrap();
+        assert_eq!(decoded, Decoded { bytes: long.len() as u64, replaced: 0 });
         assert!(text == long.as_bytes());
-        let broken = [&bytes[..1000], b"\xff", &bytes[1000..]].concat();
-        let error = gbk.decode(&broken[..], &mut Vec::new(), "a.txt").unwrap_err().to_string();
-        assert!(error.starts_with("a.txt: not GBK text: byte 100"), "{error}");
+        let line = GBK.encode(CHINESE).0;
+        let broken = [&bytes[..100 * line.len()], b"\xff", &bytes[100 * line.len()..], &line[..1]].concat();
+        let mut text = Vec::new();
+        let decoded = gbk.decode(&broken[..], &mut text, "a.txt").unwrap();
+        assert_eq!((decoded.replaced, decoded.bytes), (2, text.len() as u64));
+        let (before, after) = (CHINESE.repeat(100), CHINESE.repeat(4900));
+        assert_eq!(String::from_utf8(text).unwrap(), format!("{before}\u{FFFD}{after}\u{FFFD}"));
+        let wrong = [&b"\xff\xff\xff"[..], &line].concat();
+        let error = gbk.decode(&wrong[..], &mut Vec::new(), "a.txt").unwrap_err().to_string();
+        assert!(error.starts_with("a.txt: not GBK text: byte 1"), "{error}");
         assert!("klingon".parse::<TextEncoding>().unwrap_err().to_string().contains("gb18030"));
     }
 }

@@ -96,6 +96,27 @@ pub enum Error {
         name: String,
     },
 
+    /// Text that is nothing but white space.
+    #[error("{name} holds only white space: there is nothing to learn in it")]
+    OnlyWhiteSpace {
+        /// The file, folder or "standard input".
+        name: String,
+    },
+
+    /// So few examples that holding out a part leaves none to learn from.
+    #[error(
+        "{name} has {records} example(s), and data.val_fraction = {val_fraction} leaves none of them to learn from; \
+         data.val_fraction = 0 holds none out"
+    )]
+    NothingLeft {
+        /// The file.
+        name: String,
+        /// How many there are.
+        records: u64,
+        /// The part that is kept for validation.
+        val_fraction: f64,
+    },
+
     /// A folder without a file that counts as text.
     #[error("{} has no text files: files ending in {endings} are read, its other {others} file(s) are not", path.display())]
     NoTextFiles {

@@ -83,6 +83,9 @@ impl Glance {
             }
             Ok(())
         })?;
+        if look.beginning.is_empty() && look.characters < SAMPLE {
+            return Err(Error::OnlyWhiteSpace { name: text.name().to_owned() });
+        }
         // The whole sample is the whole text, but for what was cleaned away.
         let whole = if look.characters < SAMPLE { 1.0 } else { text.bytes() as f64 / bytes.max(1) as f64 };
         Ok(look.glance(CorpusKind::Text, whole.max(1.0)))
@@ -187,6 +190,16 @@ mod tests {
         let chinese = glance("b.txt", "话说天下大势，分久必合，合久必分。\n");
         assert!(chinese.unspaced);
         assert_eq!(chinese.characters, 18);
+    }
+
+    #[test]
+    fn a_text_of_white_space_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("blank.txt");
+        fs::write(&path, " \n\t\n".repeat(50)).unwrap();
+        let source = Source::open(&path, None, &ReadOptions::default()).unwrap();
+        let error = Glance::of(&source).unwrap_err().to_string();
+        assert!(error.contains("blank.txt holds only white space"), "{error}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! Several passes are what keeps memory bounded (count first, then write), and a pipe allows only one, so
 //! standard input is first copied to a temporary file, which vanishes with the process.
 
-use crate::encoding::{SAMPLE, TextEncoding};
+use crate::encoding::{Decoded, SAMPLE, TextEncoding};
 use crate::error::{Error, Result};
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -24,6 +24,7 @@ pub struct InputFile {
     bytes: u64,
     sample: Vec<u8>,
     encoding: Option<TextEncoding>,
+    replaced: u64,
 }
 
 impl InputFile {
@@ -51,7 +52,7 @@ impl InputFile {
     }
 
     fn of(file: File, name: String, bytes: u64) -> Result<Self> {
-        let mut input = InputFile { file, name, bytes, sample: Vec::new(), encoding: None };
+        let mut input = InputFile { file, name, bytes, sample: Vec::new(), encoding: None, replaced: 0 };
         let mut sample = Vec::new();
         let read = input.rewind()?.take(SAMPLE as u64).read_to_end(&mut sample);
         read.map_err(|e| Error::io_named("read", &input.name, e))?;
@@ -78,9 +79,9 @@ impl InputFile {
             return Ok(self);
         }
         let mut file = io::BufWriter::new(temporary(&self.name)?);
-        let bytes = encoding.decode(self.rewind()?, &mut file, &self.name)?;
+        let Decoded { bytes, replaced } = encoding.decode(self.rewind()?, &mut file, &self.name)?;
         let file = file.into_inner().map_err(|e| Error::io_named("copy", &self.name, e.into_error()))?;
-        Ok(InputFile { encoding: Some(encoding), ..Self::of(file, self.name, bytes)? })
+        Ok(InputFile { encoding: Some(encoding), replaced, ..Self::of(file, self.name, bytes)? })
     }
 
     /// Its path, or "standard input".
@@ -96,6 +97,21 @@ impl InputFile {
     /// What it is written in, where that is not UTF-8.
     pub fn encoding(&self) -> Option<TextEncoding> {
         self.encoding
+    }
+
+    /// Characters that were not of its encoding, and are U+FFFD now.
+    pub fn replaced(&self) -> u64 {
+        self.replaced
+    }
+
+    /// What it is written in and what was replaced, in words, to follow what it is: ` in gb18030`; nothing for UTF-8.
+    pub(crate) fn describe_encoding(&self) -> String {
+        let Some(encoding) = self.encoding else { return String::new() };
+        match self.replaced {
+            0 => format!(" in {}", encoding.name()),
+            1 => format!(" in {}, with 1 broken character, which is U+FFFD now", encoding.name()),
+            n => format!(" in {}, with {n} broken characters, which are U+FFFD now", encoding.name()),
+        }
     }
 
     /// How it begins, as UTF-8.

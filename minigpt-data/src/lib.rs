@@ -91,7 +91,7 @@ pub use loader::{Dataset, Loader, Order, Position, Sampling};
 pub use prepare::{PrepareOptions, PrepareStage, prepare};
 pub use prepared::{PartMeta, Prepared, PreparedMeta, SourceMeta, TokenizerMeta};
 pub use qa_dataset::{LossOn, Padding, QaDataset, QaOptions, QaSummary};
-pub use qa_encoder::{EncodedRecord, QaEncoder};
+pub use qa_encoder::{EncodeRecord, EncodedRecord, ExampleFormat, QaEncoder};
 pub use record::{Example, Record, RecordForm, Role, Turn};
 pub use record_file::{ReadOptions, RecordFile, RecordSummary};
 pub use row::{Columns, Row};

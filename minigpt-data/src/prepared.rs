@@ -77,6 +77,7 @@ impl TokenizerMeta {
         let kind = match tokenizer {
             Tokenizer::Char(_) => "char",
             Tokenizer::Bpe(_) => "bpe",
+            Tokenizer::Pipeline(_) => "pipeline",
         };
         TokenizerMeta {
             kind: kind.to_owned(),

@@ -4,7 +4,7 @@ use crate::bad_lines::BadLines;
 use crate::batch::{Batch, MAX_COLS};
 use crate::error::{Error, Result};
 use crate::loader::Dataset;
-use crate::qa_encoder::{EncodedRecord, QaEncoder};
+use crate::qa_encoder::{EncodedRecord, Encoder, ExampleFormat};
 use crate::record::Record;
 use crate::record_file::RecordFile;
 use crate::tokens::hex;
@@ -64,6 +64,8 @@ pub struct QaSummary {
 pub struct QaDataset {
     options: QaOptions,
     pad: u32,
+    /// The ids that end an answer.
+    stops: Vec<u32>,
     ids: Vec<u32>,
     learned: Vec<bool>,
     /// Where each example ends in `ids`.
@@ -81,17 +83,21 @@ impl QaDataset {
     /// # Errors
     /// A `max_length` without room for one prediction, or a vocabulary without a separator.
     pub fn new(tokenizer: &Tokenizer, options: QaOptions) -> Result<Self> {
-        Self::empty(QaEncoder::new(tokenizer)?.pad(), options)
+        Self::of(&Encoder::new(tokenizer, None)?, options)
     }
 
-    fn empty(pad: u32, options: QaOptions) -> Result<Self> {
+    fn of(encoder: &Encoder, options: QaOptions) -> Result<Self> {
+        Self::empty(encoder.pad(), encoder.ends(), options)
+    }
+
+    fn empty(pad: u32, stops: Vec<u32>, options: QaOptions) -> Result<Self> {
         let length = options.max_length;
         if !(2..=MAX_COLS).contains(&length) {
             return Err(Error::BadOption(format!("max_length must be from 2 to {MAX_COLS}, not {length}")));
         }
         let (ids, learned, ends) = (Vec::new(), Vec::new(), Vec::new());
         let (examples, was_cut, summary) = (Vec::new(), Vec::new(), QaSummary::default());
-        Ok(QaDataset { options, pad, ids, learned, ends, examples, was_cut, summary })
+        Ok(QaDataset { options, pad, stops, ids, learned, ends, examples, was_cut, summary })
     }
 
     /// Rows of ids as they are, all of them learned.
@@ -99,7 +105,7 @@ impl QaDataset {
     /// # Errors
     /// Rows without room for one prediction.
     pub fn from_rows(rows: Vec<Vec<u32>>, options: QaOptions) -> Result<Self> {
-        let mut set = Self::empty(0, options)?;
+        let mut set = Self::empty(0, Vec::new(), options)?;
         for ids in rows {
             let answer = vec![true; ids.len()];
             set.add(EncodedRecord { ids, answer });
@@ -118,10 +124,18 @@ impl QaDataset {
         options: QaOptions,
         limit: Option<u64>,
     ) -> Result<Self> {
-        let mut set = QaDataset::new(tokenizer, options)?;
-        let encoder = QaEncoder::new(tokenizer)?;
+        Self::encoded(records, &Encoder::new(tokenizer, None)?, options, limit)
+    }
+
+    pub(crate) fn encoded<'a>(
+        records: impl IntoIterator<Item = &'a Record>,
+        encoder: &Encoder,
+        options: QaOptions,
+        limit: Option<u64>,
+    ) -> Result<Self> {
+        let mut set = Self::of(encoder, options)?;
         for record in records.into_iter().take(limit.map_or(usize::MAX, |limit| limit as usize)) {
-            set.push(&encoder, record)?;
+            set.push(encoder, record)?;
         }
         set.check("the data")?;
         Ok(set)
@@ -130,22 +144,24 @@ impl QaDataset {
     /// Encodes the good lines of a file, or the first `limit` of them, and says which lines were bad.
     ///
     /// # Errors
-    /// No line with anything to learn, or a character that the vocabulary lacks, with its line.
+    /// No line with anything to learn, a character that the vocabulary lacks (with its line), or an example that can't
+    /// be written in the format.
     pub fn from_lines(
         file: &RecordFile,
         tokenizer: &Tokenizer,
+        format: Option<&ExampleFormat>,
         options: QaOptions,
         limit: Option<u64>,
     ) -> Result<(Self, BadLines)> {
-        let mut set = QaDataset::new(tokenizer, options)?;
-        let encoder = QaEncoder::new(tokenizer)?;
+        let encoder = Encoder::new(tokenizer, format)?;
+        let mut set = Self::of(&encoder, options)?;
         let summary = file.read(limit, &mut |_, record| set.push(&encoder, &record))?;
         set.check(file.name())?;
         Ok((set, summary.bad))
     }
 
     /// Adds one record.
-    pub(crate) fn push(&mut self, encoder: &QaEncoder<'_>, record: &Record) -> Result<()> {
+    pub(crate) fn push(&mut self, encoder: &Encoder, record: &Record) -> Result<()> {
         self.add(encoder.encode(record)?);
         self.summary.conversations += u64::from(record.turns.len() > 2);
         Ok(())
@@ -182,7 +198,8 @@ impl QaDataset {
         let (ids, learned, ends) = (Vec::new(), Vec::new(), Vec::new());
         let summary = QaSummary { conversations: self.summary.conversations, ..QaSummary::default() };
         let (options, pad, examples, was_cut) = (self.options, self.pad, Vec::new(), Vec::new());
-        let mut set = QaDataset { options, pad, ids, learned, ends, examples, was_cut, summary };
+        let stops = self.stops.clone();
+        let mut set = QaDataset { options, pad, stops, ids, learned, ends, examples, was_cut, summary };
         for &record in records {
             let Some(example) = self.examples[record as usize] else {
                 set.summary.nothing_to_learn += 1;
@@ -201,8 +218,52 @@ impl QaDataset {
         set
     }
 
+    /// These examples and as many of other ones. Few examples are repeated, at most `most` times, so that as many different
+    /// others as possible stand beside them.
+    pub fn with_rehearsal(&self, others: &Self, most: u64) -> Result<Self> {
+        let (own, old) = (self.records(), others.records());
+        if own == 0 || old == 0 {
+            return Err(Error::BadOption("there is nothing to rehearse".to_owned()));
+        }
+        let repeats = (old / own).clamp(1, most.max(1));
+        let (rows, all) = (own * repeats, |count: u64| (0..count).map(|i| i as u32).collect::<Vec<_>>());
+        // Evenly spread over the others, or again from their beginning where there are too few.
+        let others_at = |i: u64| if rows <= old { (i * old / rows) as u32 } else { (i % old) as u32 };
+        let mut set = self.select(&all(own).repeat(repeats as usize));
+        set.append(others.select(&(0..rows).map(others_at).collect::<Vec<_>>()));
+        Ok(set)
+    }
+
+    /// Adds all of another set.
+    pub fn append(&mut self, other: Self) {
+        let (examples, ids) = (self.ends.len(), self.ids.len());
+        self.ids.extend(other.ids);
+        self.learned.extend(other.learned);
+        self.ends.extend(other.ends.iter().map(|end| ids + end));
+        self.examples.extend(other.examples.iter().map(|example| example.map(|at| examples + at)));
+        self.was_cut.extend(other.was_cut);
+        self.summary.examples += other.summary.examples;
+        self.summary.cut += other.summary.cut;
+        self.summary.nothing_to_learn += other.summary.nothing_to_learn;
+    }
+
+    /// At most `most` of the examples, evenly spread over the set.
+    pub fn spread(self, most: u64) -> Self {
+        let kept: Vec<u32> =
+            (0..self.records()).filter(|&i| self.examples[i as usize].is_some()).map(|i| i as u32).collect();
+        let (all, most) = (kept.len() as u64, most.max(1));
+        if all <= most {
+            return self;
+        }
+        let chosen: Vec<u32> = (0..most).map(|i| kept[(i * all / most) as usize]).collect();
+        self.select(&chosen)
+    }
+
     /// Refuses a set without examples.
     pub(crate) fn check(&self, name: &str) -> Result<()> {
+        if self.examples.is_empty() {
+            return Err(Error::BadOption(format!("{name} has no examples")));
+        }
         if self.ends.is_empty() {
             let max = self.options.max_length;
             return Err(Error::BadOption(format!(
@@ -215,6 +276,11 @@ impl QaDataset {
     /// What became of the records.
     pub fn summary(&self) -> QaSummary {
         self.summary
+    }
+
+    /// The ids that end an answer.
+    pub fn stop_ids(&self) -> &[u32] {
+        &self.stops
     }
 
     /// How examples were made.
@@ -341,6 +407,27 @@ mod tests {
     }
 
     #[test]
+    fn half_of_what_is_learned_with_a_rehearsal_are_others() {
+        let records = |letter: char, count: usize| -> Vec<Record> {
+            (0..count)
+                .map(|i| Record::pair(letter.to_string().repeat(i % 5 + 1), letter.to_string()))
+                .collect()
+        };
+        let (own, old) = (records('a', 3), records('b', 20));
+        let tokenizer = TokenizerChoice::Char.for_records(own.iter().chain(&old)).unwrap();
+        let options = options(9, LossOn::All, Padding::Longest);
+        let set = |records: &[Record]| QaDataset::from_records(records, &tokenizer, options, None).unwrap();
+        let a = tokenizer.encode("a").unwrap()[0];
+        // Own examples, and how often each may be repeated; then how many there are of each kind.
+        for (own, old, most, half) in [(&own, &old, 20, 18), (&own, &old, 2, 6), (&old, &own, 20, 20)] {
+            let both = set(own).with_rehearsal(&set(old), most).unwrap();
+            let of_a = (0..both.examples() as usize).filter(|&i| both.example(i).0.contains(&a)).count();
+            assert_eq!((both.examples() as usize, of_a), (2 * half, half));
+            assert_eq!(both.collate(&[0, 2 * half as u64 - 1]).unwrap().rows, 2);
+        }
+    }
+
+    #[test]
     fn a_character_without_a_token_is_named_with_its_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("qa.jsonl");
@@ -352,10 +439,10 @@ mod tests {
         let file = RecordFile::open(&path, &crate::record_file::ReadOptions::default()).unwrap();
         let strict = minigpt_tokenizer::CharTokenizer::from_text(&["<sep>"], "ab".chars()).unwrap();
         let options = options(9, LossOn::All, Padding::Longest);
-        let error = QaDataset::from_lines(&file, &Tokenizer::Char(strict), options, None).unwrap_err();
+        let error = QaDataset::from_lines(&file, &Tokenizer::Char(strict), None, options, None).unwrap_err();
         assert!(error.to_string().ends_with("qa.jsonl, line 3"), "{error}");
         let tokenizer = TokenizerChoice::Char.for_lines(&file, None).unwrap();
-        let (set, bad) = QaDataset::from_lines(&file, &tokenizer, options, Some(1)).unwrap();
+        let (set, bad) = QaDataset::from_lines(&file, &tokenizer, None, options, Some(1)).unwrap();
         assert_eq!((set.examples(), bad.total), (1, 1));
     }
 

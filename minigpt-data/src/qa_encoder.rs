@@ -7,6 +7,8 @@ use crate::error::{Error, Result};
 use crate::record::{Record, Role, Turn};
 use minigpt_tokenizer::{END_OF_TEXT, Tokenizer};
 use minigpt_tokenizer::{PAD, SEP};
+use std::fmt;
+use std::sync::Arc;
 
 /// Encodes records with one tokenizer.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +87,64 @@ impl<'a> QaEncoder<'a> {
             ids.push(self.separator);
         }
         Ok(ids)
+    }
+}
+
+/// Encodes a record, or says why it can't be written in this format.
+pub type EncodeRecord = dyn Fn(&Record) -> Result<EncodedRecord, String> + Send + Sync;
+
+/// Another way to write examples as ids, for example with the chat template of a model that is trained further.
+#[derive(Clone)]
+pub struct ExampleFormat {
+    /// How a record is written.
+    pub encode: Arc<EncodeRecord>,
+    /// The ids that end an answer.
+    pub ends: Vec<u32>,
+}
+
+impl fmt::Debug for ExampleFormat {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_struct("ExampleFormat").field("ends", &self.ends).finish_non_exhaustive()
+    }
+}
+
+/// How the examples of a data set are encoded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Encoder<'a> {
+    Questions(QaEncoder<'a>),
+    Format(&'a ExampleFormat),
+}
+
+impl<'a> Encoder<'a> {
+    /// In the given format, or else as question, separator, answer, separator.
+    pub fn new(tokenizer: &'a Tokenizer, format: Option<&'a ExampleFormat>) -> Result<Self> {
+        match format {
+            Some(format) => Ok(Self::Format(format)),
+            None => QaEncoder::new(tokenizer).map(Self::Questions),
+        }
+    }
+
+    pub fn encode(&self, record: &Record) -> Result<EncodedRecord> {
+        match self {
+            Self::Questions(encoder) => encoder.encode(record),
+            Self::Format(format) => (format.encode)(record).map_err(Error::BadOption),
+        }
+    }
+
+    /// The ids that end an answer.
+    pub fn ends(&self) -> Vec<u32> {
+        match self {
+            Self::Questions(encoder) => vec![encoder.separator()],
+            Self::Format(format) => format.ends.clone(),
+        }
+    }
+
+    /// The id that fills rows. Padding is never learned and never looked at, so any id will do.
+    pub fn pad(&self) -> u32 {
+        match self {
+            Self::Questions(encoder) => encoder.pad(),
+            Self::Format(format) => format.ends.first().copied().unwrap_or(0),
+        }
     }
 }
 

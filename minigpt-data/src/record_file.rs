@@ -89,6 +89,12 @@ impl RecordFile {
         self.files.iter().find_map(|file| file.input.encoding())
     }
 
+    /// The same in words, and what was replaced.
+    pub(crate) fn describe_encoding(&self) -> String {
+        let mut words = self.files.iter().map(|file| file.input.describe_encoding());
+        words.find(|words| !words.is_empty()).unwrap_or_default()
+    }
+
     /// The form of the first good row, where there is one among the first few.
     ///
     /// # Errors

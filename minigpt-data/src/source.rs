@@ -99,8 +99,7 @@ impl Source {
             Self::Text(text) => text.describe(),
             Self::Records(records) => {
                 let form = records.form()?.map_or_else(String::new, |form| format!(" of {form}"));
-                let encoding = records.encoding().map_or_else(String::new, |it| format!(" in {}", it.name()));
-                format!("{}{form}{encoding}", records.layout())
+                format!("{}{form}{}", records.layout(), records.describe_encoding())
             }
             Self::Parts { train, val } => match val {
                 Some(_) => format!("{}, in two parts", train.describe()?),

@@ -38,18 +38,22 @@ pub(crate) fn count_text(
     let specials: &[&str] = if matches!(choice, TokenizerChoice::Bpe(_)) { &[END_OF_TEXT] } else { &[] };
     let mut builder = Builder::new(choice, specials)?;
     let mut unknown = Unknown::default();
-    let mut done = 0;
+    let (mut done, mut is_blank) = (0, true);
     let summary = source.read(limit, &mut |chunk| {
         if let TextChunk::Text(text) = chunk {
             match &ready {
                 None => builder.push(text),
                 Some(tokenizer) => unknown.add(tokenizer, text),
             }
+            is_blank = is_blank && text.trim().is_empty();
             done += text.len() as u64;
             progress(done);
         }
         Ok(())
     })?;
+    if is_blank {
+        return Err(Error::OnlyWhiteSpace { name: source.name().to_owned() });
+    }
     let tokenizer = match ready {
         Some(tokenizer) => tokenizer,
         None => builder.finish()?,

@@ -24,6 +24,9 @@ pub struct Cleaned {
     pub line_ends: u64,
     /// NUL characters dropped.
     pub nul: u64,
+    /// Broken characters of an encoding other than UTF-8, which became U+FFFD.
+    #[serde(default)]
+    pub replaced: u64,
 }
 
 impl Cleaned {
@@ -32,6 +35,7 @@ impl Cleaned {
         self.byte_order_marks += other.byte_order_marks;
         self.line_ends += other.line_ends;
         self.nul += other.nul;
+        self.replaced += other.replaced;
     }
 }
 
@@ -222,7 +226,7 @@ mod tests {
     fn marks_of_other_systems_are_removed_and_counted() {
         let (text, cleaned) = read_all("\u{feff}a\r\nb\rc\n\0d\u{feff}\r".as_bytes(), 4).unwrap();
         assert_eq!(text, "a\nb\nc\nd\u{feff}\n");
-        assert_eq!(cleaned, Cleaned { byte_order_marks: 1, line_ends: 3, nul: 1 });
+        assert_eq!(cleaned, Cleaned { byte_order_marks: 1, line_ends: 3, nul: 1, replaced: 0 });
     }
 
     #[test]

@@ -104,11 +104,10 @@ impl TextSource {
     /// In words.
     pub(crate) fn describe(&self) -> String {
         let (what, encoding) = match &self.documents {
-            Documents::One(file) => ("text".to_owned(), file.encoding()),
-            Documents::Folder(files, _) => (format!("{} files of text", files.len()), None),
-            Documents::Rows(rows) => (format!("{} of texts", rows.layout()), rows.encoding()),
+            Documents::One(file) => ("text".to_owned(), file.describe_encoding()),
+            Documents::Folder(files, _) => (format!("{} files of text", files.len()), String::new()),
+            Documents::Rows(rows) => (format!("{} of texts", rows.layout()), rows.describe_encoding()),
         };
-        let encoding = encoding.map_or_else(String::new, |encoding| format!(" in {}", encoding.name()));
         let instead = self.instead.map_or_else(String::new, |layout| {
             format!(", as asked for, though it is {layout} that could be read row by row")
         });
@@ -141,12 +140,16 @@ impl TextSource {
             each,
         };
         match &self.documents {
-            Documents::One(file) => reading.file(file.rewind()?, file.name())?,
+            Documents::One(file) => {
+                reading.file(file.rewind()?, file.name())?;
+                reading.summary.cleaned.replaced += file.replaced();
+            }
             Documents::Folder(files, options) => {
                 for path in files {
                     let file = InputFile::open_as(path, options.encoding)?;
                     refuse_binary(&file)?;
                     reading.file(file.rewind()?, file.name())?;
+                    reading.summary.cleaned.replaced += file.replaced();
                 }
             }
             Documents::Rows(rows) => {

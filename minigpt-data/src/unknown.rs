@@ -16,10 +16,26 @@ impl Unknown {
         unknown
     }
 
+    /// Those of one text in which the names of special tokens mean those tokens.
+    pub fn beside_special(tokenizer: &Tokenizer, text: &str) -> Self {
+        let mut unknown = Self::default();
+        unknown.count(tokenizer.unknown_beside_special(text));
+        unknown
+    }
+
     pub(crate) fn add(&mut self, tokenizer: &Tokenizer, text: &str) {
-        for character in tokenizer.unknown(text) {
+        self.count(tokenizer.unknown(text));
+    }
+
+    fn count(&mut self, characters: Vec<char>) {
+        for character in characters {
             *self.0.entry(character).or_default() += 1;
         }
+    }
+
+    /// The characters, each once, in code-point order.
+    pub fn characters(&self) -> Vec<char> {
+        self.0.keys().copied().collect()
     }
 
     /// How many characters there were in all.
@@ -70,5 +86,7 @@ mod tests {
         assert_eq!(words, "'$' × 2, 'é' × 1 are left out: the vocabulary lacks them");
         assert!(unknown.in_words(&tokenizer(&[UNK])).unwrap().contains("stand as <unk>"));
         assert_eq!(Unknown::of(&without, "ab").in_words(&without), None);
+        let named = tokenizer(&[UNK]);
+        assert_eq!(Unknown::beside_special(&named, "a<unk>x<<unk>b").characters(), ['<', 'x']);
     }
 }

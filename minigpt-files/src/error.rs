@@ -53,6 +53,20 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// A link where a file is to be written: what it leads to is not this program's.
+    #[error("{} is a link, and what it leads to is not written: remove the link, or choose another place", path.display())]
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
+
+    /// A folder that this process works in and that is no longer where it was.
+    #[error("the folder {} was removed, or moved to where it can't be found", .path.display())]
+    Gone {
+        /// Where it was.
+        path: PathBuf,
+    },
+
     /// A folder that holds what this program never wrote.
     #[error("{} also holds {other:?}, which is not ours to delete: choose another folder", path.display())]
     NotOurs {

@@ -2,6 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::folder::{beside, parent, sync_folder};
+use crate::own_file::{is_sole_file, is_still_at, open_for_writing};
+use crate::under_way::UnderWay;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -23,6 +25,7 @@ pub fn replace_file<E: From<Error>>(
     write: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
 ) -> Result<(), E> {
     check_replaceable(path)?;
+    let _under_way = UnderWay::begin();
     // The name is always the same, so that what a killed process left is overwritten by the next one.
     let temporary = beside(path, "tmp");
     let file = open_locked(&temporary, path)?;
@@ -81,9 +84,16 @@ pub fn is_there(path: &Path) -> Result<bool> {
 fn open_locked(temporary: &Path, path: &Path) -> Result<File> {
     let failed = |e| Error::io("write", path, e);
     loop {
+        // A link of this name would lead the writing elsewhere. Removing it leaves what it leads to alone.
+        if is_there(temporary)? && !is_sole_file(temporary) {
+            fs::remove_file(temporary).map_err(failed)?;
+        }
         // Not truncated yet: until it is locked it may be somebody else's.
-        let file =
-            File::options().create(true).write(true).truncate(false).open(temporary).map_err(failed)?;
+        let file = open_for_writing(temporary).map_err(|error| match error {
+            // The person knows the file by its own name.
+            Error::Io { action, source, .. } => Error::io(action, path, source),
+            error => error,
+        })?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Error::Busy { path: path.to_owned() }),
@@ -92,23 +102,11 @@ fn open_locked(temporary: &Path, path: &Path) -> Result<File> {
             Err(TryLockError::Error(e)) => return Err(failed(e)),
         }
         // Between opening and locking, its owner may have renamed it into place: then it is the finished file.
-        if is_at(&file, temporary) {
+        if is_still_at(&file, temporary) {
             file.set_len(0).map_err(failed)?;
             return Ok(file);
         }
     }
-}
-
-#[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let identity = |about: fs::Metadata| (about.dev(), about.ino());
-    matches!((file.metadata().map(identity), fs::metadata(path).map(identity)), (Ok(a), Ok(b)) if a == b)
-}
-
-#[cfg(not(unix))]
-fn is_at(_file: &File, _path: &Path) -> bool {
-    true
 }
 
 #[cfg(test)]
@@ -172,6 +170,24 @@ mod tests {
         assert!(is_there(&path).unwrap(), "a link that leads to itself");
         assert!(is_there(&path.join("b")).is_err());
         assert!(is_there(&dir.path().join("a".repeat(300))).is_err(), "a name too long to be asked about");
+    }
+
+    /// Regression: the target of a link with the temporary file's name was emptied.
+    #[test]
+    #[cfg(unix)]
+    fn what_links_lead_to_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let (thesis, path) = (dir.path().join("thesis.txt"), dir.path().join("a"));
+        fs::write(&thesis, "years of work").unwrap();
+        for name in ["a", ".a.tmp"] {
+            std::os::unix::fs::symlink("thesis.txt", dir.path().join(name)).unwrap();
+        }
+        write_file(&path, b"new").unwrap();
+        fs::hard_link(&thesis, dir.path().join(".a.tmp")).unwrap();
+        write_file(&path, b"newer").unwrap();
+        assert_eq!(fs::read_to_string(&thesis).unwrap(), "years of work");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "newer");
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
     }
 
     /// Regression: a chart for `/dev/null`, drawn by root, replaced the device (found by scripts/attack). A socket stands for it.

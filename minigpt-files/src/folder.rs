@@ -1,6 +1,10 @@
 //! A folder that appears whole or not at all: filled beside its place, synced, and exchanged for what is there.
 
 use crate::error::{Error, Result};
+use crate::file::is_there;
+use crate::output_folder::foreign_entry;
+use crate::own_file::{free_name, is_link};
+use crate::under_way::UnderWay;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,6 +16,7 @@ pub struct NewFolder {
     new: PathBuf,
     /// Says that somebody is at work here; the system releases it when the process ends, however it ends.
     _lock: Option<File>,
+    _under_way: UnderWay,
     in_place: bool,
 }
 
@@ -21,13 +26,14 @@ impl NewFolder {
     /// # Errors
     /// The place can't be written, or another process is writing the same folder.
     pub fn create(target: &Path) -> Result<Self> {
+        let under_way = UnderWay::begin();
         let parent = parent(target);
         fs::create_dir_all(parent).map_err(|e| Error::io("create", parent, e))?;
         Self::recover(target)?;
         let new = beside(target, "new");
         fs::create_dir(&new).map_err(|e| Error::io("create", &new, e))?;
         let lock = lock_folder(&new, target)?;
-        Ok(Self { target: target.to_owned(), new, _lock: lock, in_place: false })
+        Ok(Self { target: target.to_owned(), new, _lock: lock, _under_way: under_way, in_place: false })
     }
 
     /// Ends what a killed process began at `target`: an old folder whose successor never took its place goes back there,
@@ -37,31 +43,34 @@ impl NewFolder {
     /// Another process is writing the folder right now, or the system refuses.
     pub fn recover(target: &Path) -> Result<()> {
         let (new, old) = (beside(target, "new"), beside(target, "old"));
-        if new.exists() {
+        if is_there(&new)? {
             let _lock = lock_folder(&new, target)?;
             remove_folder(&new)?;
         }
-        if old.exists() && !target.exists() {
+        if is_there(&old)? && !is_there(target)? {
             fs::rename(&old, target).map_err(|e| Error::io("restore", target, e))?;
             sync_folder(parent(target))?;
         }
         remove_folder(&old)
     }
 
-    /// [`Self::recover`] for every folder inside `parent`, whose writer must not be at work any more.
+    /// [`Self::recover`] for the folders inside `parent` of which `ours` knows the names, and whose writers must not be at work
+    /// any more. Everything else is left alone.
     ///
     /// # Errors
     /// The system refuses.
-    pub fn recover_all(parent: &Path) -> Result<()> {
+    pub fn recover_all(parent: &Path, ours: impl Fn(&str) -> bool) -> Result<()> {
         let failed = |e| Error::io("read", parent, e);
         for entry in fs::read_dir(parent).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
             let Some((name, suffix)) = name.strip_prefix('.').and_then(|name| name.rsplit_once('.')) else {
                 continue;
             };
+            // What was being removed has the name of what it was: a folder, or a new or old one of it.
+            let of = |name: &str| ours(name.trim_end_matches(".new").trim_end_matches(".old"));
             match suffix {
-                "new" | "old" => Self::recover(&parent.join(name))?,
-                "removed" => remove_tree(&parent.join(format!(".{name}.removed")))?,
+                "new" | "old" if ours(name) => Self::recover(&parent.join(name))?,
+                "removed" if of(name) => remove_tree(&parent.join(format!(".{name}.removed")))?,
                 _ => {}
             }
         }
@@ -78,7 +87,7 @@ impl NewFolder {
     pub fn put_in_place(mut self) -> Result<()> {
         sync_tree(&self.new)?;
         let failed = |e| Error::io("write", &self.target, e);
-        if !self.target.exists() {
+        if !is_there(&self.target)? {
             fs::rename(&self.new, &self.target).map_err(failed)?;
         } else if exchange(&self.new, &self.target) {
             // One step: there was no instant without a folder. What was there is now under the new one's name.
@@ -88,9 +97,11 @@ impl NewFolder {
         } else {
             let old = beside(&self.target, "old");
             remove_folder(&old)?;
-            fs::rename(&self.target, &old).map_err(failed)?;
+            let had_one = rename_if_there(&self.target, &old)?;
             if let Err(error) = fs::rename(&self.new, &self.target) {
-                fs::rename(&old, &self.target).map_err(failed)?;
+                if had_one {
+                    fs::rename(&old, &self.target).map_err(failed)?;
+                }
                 return Err(failed(error));
             }
             sync_folder(parent(&self.target))?;
@@ -99,6 +110,46 @@ impl NewFolder {
         self.in_place = true;
         sync_folder(parent(&self.target))
     }
+
+    /// Like [`put_in_place`](Self::put_in_place), but removes what stood there only if it is a folder of files with the names in
+    /// `ours` (see [`foreign_entry`]). Anything else is moved aside; returns where to.
+    ///
+    /// # Errors
+    /// The system refuses. Nothing is lost.
+    pub fn put_in_place_of(mut self, ours: &[&str]) -> Result<Option<PathBuf>> {
+        if is_only(&self.target, ours) {
+            return self.put_in_place().map(|()| None);
+        }
+        sync_tree(&self.new)?;
+        let (aside, failed) = (free_name(&self.target)?, |e| Error::io("write", &self.target, e));
+        // The new folder takes the free name first: a kill in between leaves both whole.
+        fs::rename(&self.new, &aside).map_err(failed)?;
+        self.in_place = true;
+        if !exchange(&aside, &self.target) {
+            // The new folder waits under its first name, from which `recover` would not restore it: this gap is a rename long.
+            fs::rename(&aside, &self.new).map_err(failed)?;
+            let had_one = rename_if_there(&self.target, &aside)?;
+            fs::rename(&self.new, &self.target).map_err(failed)?;
+            sync_folder(parent(&self.target))?;
+            return Ok(had_one.then_some(aside));
+        }
+        sync_folder(parent(&self.target))?;
+        Ok(Some(aside))
+    }
+}
+
+/// Renames what has a path. Somebody may have removed it meanwhile: returns whether there was anything.
+fn rename_if_there(path: &Path, to: &Path) -> Result<bool> {
+    match fs::rename(path, to) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(Error::io("write", path, e)),
+    }
+}
+
+/// Whether a path is a folder of such files alone, or nothing at all.
+fn is_only(path: &Path, ours: &[&str]) -> bool {
+    !is_link(path) && matches!(foreign_entry(path, ours), Ok(None))
 }
 
 impl Drop for NewFolder {
@@ -122,9 +173,10 @@ pub fn remove_folder(path: &Path) -> Result<()> {
     remove_tree(&doomed)
 }
 
-/// Removes a folder with all that is in it, if it is there.
+/// Removes a folder with all that is in it, if it is there; of a link or a file, just that.
 fn remove_tree(path: &Path) -> Result<()> {
-    match fs::remove_dir_all(path) {
+    let is_folder = fs::symlink_metadata(path).is_ok_and(|about| about.is_dir());
+    match if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) } {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
         _ => Ok(()),
     }
@@ -183,6 +235,10 @@ fn exchange(_one: &Path, _other: &Path) -> bool {
 
 /// A lock on a folder that is being written; none where folders can't be locked.
 fn lock_folder(folder: &Path, target: &Path) -> Result<Option<File>> {
+    // Opening a pipe would wait for a writer, and a link leads to another folder.
+    if !fs::symlink_metadata(folder).is_ok_and(|about| about.is_dir()) {
+        return Ok(None);
+    }
     let Ok(lock) = File::open(folder) else { return Ok(None) };
     match lock.try_lock() {
         Err(TryLockError::WouldBlock) => Err(Error::Busy { path: target.to_owned() }),
@@ -260,14 +316,64 @@ mod tests {
     #[test]
     fn all_folders_of_a_parent_are_mended_and_nothing_else_is_touched() {
         let dir = tempfile::tempdir().unwrap();
-        for name in [".last.old", ".step-3.removed", ".mine", ".best.new", "best", "notes.old"] {
+        let left = [".last.old", ".step-3.removed", ".best.new", ".last.new.removed"];
+        let others = [".mine", ".mine.removed", ".thesis.old", ".thesis.new", "best", "notes.old"];
+        for name in left.iter().chain(&others) {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
-        fs::create_dir(dir.path().join(".mine.removed")).unwrap();
-        NewFolder::recover_all(dir.path()).unwrap();
+        NewFolder::recover_all(dir.path(), |name| ["last", "best", "step-3"].contains(&name)).unwrap();
         let mut names = names(dir.path());
         names.sort();
-        assert_eq!(names, [".mine", "best", "last", "notes.old"]);
+        assert_eq!(
+            names,
+            [".mine", ".mine.removed", ".thesis.new", ".thesis.old", "best", "last", "notes.old"]
+        );
+    }
+
+    #[test]
+    fn what_is_not_ours_is_moved_aside_and_not_removed() {
+        const OURS: &[&str] = &["file", "part-*"];
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("last");
+        let put = |text: &str| {
+            let folder = NewFolder::create(&target).unwrap();
+            fs::write(folder.path().join("file"), text).unwrap();
+            folder.put_in_place_of(OURS).unwrap()
+        };
+        assert_eq!((put("one"), put("two")), (None, None));
+        fs::write(target.join("notes.txt"), "mine").unwrap();
+        let aside = put("three").unwrap();
+        assert_eq!((read(&target), read(&aside)), ("three".to_owned(), "two".to_owned()));
+        assert_eq!(fs::read_to_string(aside.join("notes.txt")).unwrap(), "mine");
+        fs::remove_dir_all(&target).unwrap();
+        fs::write(&target, "a file").unwrap();
+        assert_eq!(fs::read_to_string(put("four").unwrap()).unwrap(), "a file");
+        let mut names = names(dir.path());
+        names.sort();
+        assert_eq!(names, ["last", "last.aside", "last.aside-2"]);
+    }
+
+    /// A link in the place of a folder leads out of it: neither it nor its target is lost.
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_replaced_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, other) = (dir.path().join("last"), dir.path().join("other"));
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("file"), "theirs").unwrap();
+        for link in ["last", ".last.new", ".last.old"] {
+            std::os::unix::fs::symlink("other", dir.path().join(link)).unwrap();
+        }
+        let folder = NewFolder::create(&target).unwrap();
+        fs::write(folder.path().join("file"), "ours").unwrap();
+        let aside = folder.put_in_place_of(&["file"]).unwrap().unwrap();
+        assert_eq!(
+            (read(&target), read(&other), read(&aside)),
+            ("ours".into(), "theirs".into(), "theirs".into())
+        );
+        std::os::unix::fs::symlink("nowhere", dir.path().join(".last.new")).unwrap();
+        write(&target, "again");
+        assert_eq!(read(&other), "theirs");
     }
 
     #[cfg(unix)]

@@ -7,7 +7,7 @@
 //! files that belong together), and with [`read_file`] and [`read_text`], which never read more than they were told, nor
 //! from a device. [`OutputFolder`] adds the question whether what is already there may go. [`Mapped`] is
 //! a file's bytes without reading it into memory, [`ReadAt`] a file that is read for long, and [`Lock`] keeps a folder
-//! for one process.
+//! for one process. [`open_for_appending`] opens a file that grows. Nothing is ever written through a link.
 //!
 //! It never decides what a file contains, and never prints.
 //!
@@ -25,14 +25,20 @@ mod folder;
 mod lock;
 mod map;
 mod output_folder;
+mod own_file;
 mod read;
 mod read_at;
+mod under_way;
 
 pub use error::{Error, Result};
 pub use file::{is_there, move_file, replace_file, write_file};
 pub use folder::{NewFolder, remove_folder};
 pub use lock::Lock;
 pub use map::Mapped;
-pub use output_folder::OutputFolder;
+pub use output_folder::{OutputFolder, foreign_entry};
+pub use own_file::{
+    copy_aside, free_name, is_link, is_sole_file, is_still_at, open_for_appending, set_aside,
+};
 pub use read::{open_file, open_file_or_pipe, read_file, read_text, read_text_or_pipe};
 pub use read_at::ReadAt;
+pub use under_way::writes_under_way;

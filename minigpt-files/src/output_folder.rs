@@ -44,23 +44,43 @@ impl OutputFolder {
 
 /// Refuses what may not be replaced. An empty folder may always be.
 fn check_target(target: &Path, force: bool, ours: &[&str]) -> Result<()> {
-    let entries = match fs::read_dir(target) {
+    if !force {
+        let mut entries = match fs::read_dir(target) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(Error::io("write", target, e)),
+        };
+        return match entries.next() {
+            Some(_) => Err(Error::Exists { path: target.to_owned() }),
+            None => Ok(()),
+        };
+    }
+    match foreign_entry(target, ours)? {
+        Some(other) => Err(Error::NotOurs { path: target.to_owned(), other }),
+        None => Ok(()),
+    }
+}
+
+/// The name of something in a folder that is not a regular file with one of the names in `ours`, in which each `*` stands for a
+/// number. `None` where the folder holds nothing else, or does not exist.
+///
+/// # Errors
+/// It is not a folder, or can't be read.
+pub fn foreign_entry(folder: &Path, ours: &[&str]) -> Result<Option<String>> {
+    let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(Error::io("write", target, e)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Error::io("write", folder, e)),
     };
     for entry in entries {
-        let entry = entry.map_err(|e| Error::io("read", target, e))?;
-        if !force {
-            return Err(Error::Exists { path: target.to_owned() });
-        }
+        let entry = entry.map_err(|e| Error::io("read", folder, e))?;
         let other = entry.file_name().to_string_lossy().into_owned();
         let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
         if !is_file || !ours.iter().any(|name| is_named(&other, name)) {
-            return Err(Error::NotOurs { path: target.to_owned(), other });
+            return Ok(Some(other));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Whether a file has this name, in which each `*` stands for a number.

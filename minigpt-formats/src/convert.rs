@@ -5,8 +5,9 @@ use crate::Progress;
 use crate::chat_template::ChatTemplate;
 use crate::check::check_written;
 use crate::error::{Error, Result};
+use crate::gguf::FileType;
 use crate::hugging_face::{self, SaveOptions};
-use crate::mapped_model::{ExtraKeys, MappedModel};
+use crate::mapped_model::{ExtraKeys, MappedModel, TypeCount};
 use crate::on_disk::{FileFormat, OnDisk};
 use crate::{gguf, nanogpt};
 use minigpt_files::{NewFolder, OutputFolder, is_there, move_file};
@@ -22,13 +23,15 @@ use std::path::{Path, PathBuf};
 pub enum Target {
     /// A folder for Hugging Face transformers, and for us.
     HuggingFace {
+        /// The element type of the weights; without it f32, but quantised weights stay as they are where they can.
+        element_type: Option<ElementType>,
         /// The most bytes of weights in one file; all in one without it.
         shard: Option<u64>,
     },
     /// A `ckpt.pt` for nanoGPT, and beside it a `meta.pkl` where the vocabulary is one of characters.
     NanoGpt,
-    /// A file for llama.cpp.
-    Gguf,
+    /// A file of this type for llama.cpp.
+    Gguf(FileType),
 }
 
 /// What to write, where and how.
@@ -38,19 +41,19 @@ pub struct Conversion<'a> {
     pub target: Target,
     /// The folder or the file to write.
     pub out: &'a Path,
-    /// The element type of the weights; without it f32, but quantised weights stay as they are where they can.
-    pub element_type: Option<ElementType>,
     /// Whether what is in the way may be replaced.
     pub replace: bool,
     /// Whether to check that the written model computes the same.
     pub check: bool,
+    /// How the model was trained, which a checkpoint of nanoGPT's says too.
+    pub training: Option<&'a nanogpt::NanoGptTraining>,
 }
 
 /// What a conversion wrote.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Converted {
-    /// The element types of the weights, most bytes first.
-    pub element_types: Vec<String>,
+    /// The element types of what was written, most bytes first.
+    pub types: Vec<TypeCount>,
     /// The largest difference of a logit between the original and what was written, where it was checked.
     pub largest_difference: Option<f32>,
     /// What a person should know about it.
@@ -73,9 +76,9 @@ pub fn convert(
 ) -> Result<Converted> {
     let job = Job { files, model, tokenizer, conversion };
     match conversion.target {
-        Target::HuggingFace { shard } => job.to_hugging_face(shard, progress),
+        Target::HuggingFace { element_type, shard } => job.to_hugging_face(element_type, shard, progress),
         Target::NanoGpt => job.to_nanogpt(progress),
-        Target::Gguf => job.to_gguf(progress),
+        Target::Gguf(file_type) => job.to_gguf(file_type, progress),
     }
 }
 
@@ -87,23 +90,22 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn to_hugging_face(&self, shard: Option<u64>, progress: Progress) -> Result<Converted> {
-        let Conversion { out, replace, element_type, .. } = self.conversion;
+    fn to_hugging_face(
+        &self,
+        element_type: Option<ElementType>,
+        shard: Option<u64>,
+        progress: Progress,
+    ) -> Result<Converted> {
+        let Conversion { out, replace, .. } = self.conversion;
         let options = SaveOptions { element_type: element_type.unwrap_or(ElementType::F32), shard };
         options.check()?;
         let folder = OutputFolder::create(out, replace, hugging_face::FILES)?;
         let template = self.template()?;
         let extra = self.extra(template.as_ref());
-        let element_types = match element_type {
-            None if self.model.is_quantized() => {
-                self.copy_gguf(&extra, folder.path())?;
-                self.model.element_types()
-            }
-            _ => {
-                hugging_face::save_as(self.model.view(), &extra, folder.path(), options, progress)?;
-                vec![options.element_type.to_string()]
-            }
-        };
+        match element_type {
+            None if self.model.is_quantized() => self.copy_gguf(&extra, folder.path())?,
+            _ => hugging_face::save_as(self.model.view(), &extra, folder.path(), options, progress)?,
+        }
         if let Some(tokenizer) = self.tokenizer {
             tokenizer.save(folder.path())?;
         }
@@ -112,8 +114,9 @@ impl Job<'_> {
         }
         let exact = options.element_type == ElementType::F32;
         let largest_difference = self.check(folder.path(), exact)?;
+        let types = written_types(folder.path())?;
         folder.finish()?;
-        Ok(Converted { element_types, largest_difference, notes: Vec::new() })
+        Ok(Converted { types, largest_difference, notes: Vec::new() })
     }
 
     /// How the model is spoken to: as its files say, or as its vocabulary does.
@@ -145,9 +148,6 @@ impl Job<'_> {
 
     fn to_nanogpt(&self, progress: Progress) -> Result<Converted> {
         let out = self.conversion.out;
-        if self.conversion.element_type.is_some_and(|element_type| element_type != ElementType::F32) {
-            return Err(Error::NotExpressible("nanoGPT's checkpoints are f32".to_owned()));
-        }
         if let Some(reason) = nanogpt::refusal(self.model.config()) {
             return Err(Error::bad(&self.files.path, reason));
         }
@@ -165,21 +165,26 @@ impl Job<'_> {
         }
         // The last one to be put in place: where a checkpoint is, its vocabulary is too.
         let checkpoint = staged.file(out.to_owned())?;
-        nanogpt::save(self.model.view(), characters.map(|_| DATASET), &checkpoint, progress)?;
+        let untrained = nanogpt::NanoGptTraining::default();
+        let training = self.conversion.training.unwrap_or(&untrained);
+        nanogpt::save(self.model.view(), characters.map(|_| DATASET), training, &checkpoint, progress)?;
+        if training.optimizer.is_none() {
+            let note = "it has no state of the optimizer: where nanoGPT trains it further, AdamW begins anew";
+            notes.push(note.to_owned());
+        }
         let exact = self.model.config().activation_function == Activation::Gelu;
         if self.model.config().activation_function == Activation::GeluNew {
             let note = "nanoGPT computes the exact GELU; this model was trained with its tanh formula";
             notes.push(note.to_owned());
         }
         let largest_difference = self.check(&checkpoint, exact)?;
+        let types = written_types(&checkpoint)?;
         staged.put_in_place()?;
-        Ok(Converted { element_types: vec![ElementType::F32.to_string()], largest_difference, notes })
+        Ok(Converted { types, largest_difference, notes })
     }
 
-    fn to_gguf(&self, progress: Progress) -> Result<Converted> {
+    fn to_gguf(&self, file_type: FileType, progress: Progress) -> Result<Converted> {
         let config = self.model.config();
-        let element_type = self.conversion.element_type.unwrap_or(ElementType::F32);
-        gguf::check_element_type(element_type)?;
         if let Some(reason) = gguf::refusal(config) {
             return Err(Error::bad(&self.files.path, reason));
         }
@@ -194,14 +199,15 @@ impl Job<'_> {
         }
         let mut staged = Staged::new(self.conversion)?;
         let path = staged.file(self.conversion.out.to_owned())?;
-        gguf::save(self.model.view(), metadata, element_type, &path, progress)?;
+        gguf::save(self.model.view(), metadata, file_type, &path, progress)?;
         let approximation = gguf::approximation(config);
-        let exact = element_type == ElementType::F32 && approximation.is_none();
+        let exact = file_type == FileType::F32 && approximation.is_none();
         let largest_difference = self.check(&path, exact)?;
-        let element_types = OnDisk::open(&path)?.model()?.element_types();
+        let types = written_types(&path)?;
         staged.put_in_place()?;
-        let notes = approximation.map(str::to_owned).into_iter().collect();
-        Ok(Converted { element_types, largest_difference, notes })
+        let mut notes: Vec<String> = approximation.map(str::to_owned).into_iter().collect();
+        notes.extend(gguf::fallback(config, file_type)?);
+        Ok(Converted { types, largest_difference, notes })
     }
 
     fn check(&self, written: &Path, exact: bool) -> Result<Option<f32>> {
@@ -212,6 +218,11 @@ impl Job<'_> {
         let checked = check_written(self.model.view(), written.model()?.view(), exact);
         checked.map(Some)
     }
+}
+
+/// The element types of a model that was written.
+fn written_types(path: &Path) -> Result<Vec<TypeCount>> {
+    Ok(OnDisk::open(path)?.model()?.type_counts())
 }
 
 /// Files that are written out of sight, and put in their places when all of them are whole. Dropped before that, nothing

@@ -41,7 +41,7 @@ pub mod torch;
 pub use chat_template::ChatTemplate;
 pub use convert::{Conversion, Converted, Target, convert};
 pub use error::{Error, Result};
-pub use mapped_model::{ExtraKeys, Loaded, MappedModel};
+pub use mapped_model::{ExtraKeys, Loaded, MappedModel, TypeCount};
 pub use on_disk::{FileFormat, OnDisk, load, load_config};
 pub use state_dict::Architecture;
 

@@ -11,6 +11,7 @@ use minigpt_model::config::Config;
 use minigpt_model::parameters::{Spec, specs, specs_with_absent};
 use minigpt_model::{ModelView, Tensors, Weight};
 use rayon::prelude::*;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -31,6 +32,17 @@ pub struct Loaded {
     pub gpt: Gpt,
     /// The further keys of its `config.json`.
     pub extra: ExtraKeys,
+}
+
+/// The tensors of a model that have one element type.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TypeCount {
+    /// The element type's name.
+    pub dtype: String,
+    /// How many tensors there are.
+    pub tensors: usize,
+    /// How many bytes their elements take.
+    pub bytes: u64,
 }
 
 /// A mapped file whose bytes matrices share.
@@ -92,13 +104,25 @@ impl<'a> MappedModel<'a> {
 
     /// The names of its element types, the one that takes the most bytes first.
     pub fn element_types(&self) -> Vec<String> {
-        let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
+        self.type_counts().into_iter().map(|count| count.dtype).collect()
+    }
+
+    /// How many tensors have which element type, the one that takes the most bytes first.
+    pub fn type_counts(&self) -> Vec<TypeCount> {
+        let mut counts: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
         for tensor in self.tensors.values() {
-            *bytes.entry(tensor.elements.name()).or_default() += tensor.bytes();
+            let (tensors, bytes) = counts.entry(tensor.elements.name()).or_default();
+            *tensors += 1;
+            *bytes += tensor.bytes();
         }
-        let mut names: Vec<_> = bytes.into_iter().collect();
-        names.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
-        names.into_iter().map(|(name, _)| name.to_owned()).collect()
+        let count = |(dtype, (tensors, bytes)): (&str, (usize, u64))| TypeCount {
+            dtype: dtype.to_owned(),
+            tensors,
+            bytes,
+        };
+        let mut counts: Vec<_> = counts.into_iter().map(count).collect();
+        counts.sort_by_key(|count| std::cmp::Reverse(count.bytes));
+        counts
     }
 
     /// Whether some tensors are quantised.
@@ -117,18 +141,20 @@ impl<'a> MappedModel<'a> {
     }
 
     /// The model, ready to run. On the CPU, f32 matrices in GPT-2's layout are at first read where they are mapped; if an
-    /// element type is given, all matrices are quantised to it instead.
+    /// element type is given, all matrices are converted to it.
     pub fn load_as(self, device: &Device, element_type: Option<ElementType>) -> Result<Loaded> {
         let element_type = element_type.filter(|_| device.is_cpu());
         let specs = specs(&self.config);
         let weight = |spec: &Spec| {
             let Some(tensor) = self.tensors.get(&spec.name) else { return Ok(None) };
-            let weight = match element_type {
-                Some(element_type) => self.copied(tensor, device)?.quantized(spec, element_type)?,
-                None => match self.mapped(tensor).filter(|_| device.is_cpu()) {
-                    Some(matrix) => Weight::Mapped(matrix),
-                    None => self.copied(tensor, device)?,
-                },
+            let as_it_is = element_type.is_none_or(|element_type| element_type == ElementType::F32);
+            let weight = match self.mapped(tensor).filter(|_| as_it_is && device.is_cpu()) {
+                Some(matrix) => Weight::Mapped(matrix),
+                None => self.copied(tensor, device)?,
+            };
+            let weight = match (weight, element_type) {
+                (weight @ Weight::Mapped(_), _) | (weight, None) => weight,
+                (weight, Some(element_type)) => weight.quantized(spec, element_type)?,
             };
             Ok(Some((spec.name.clone(), weight)))
         };

@@ -211,12 +211,35 @@ impl OnDisk {
         if is_there(&meta)? {
             return Ok(Some((nanogpt::read_meta(&meta)?, "meta.pkl".to_owned())));
         }
+        if let Some(meta) = self.meta_of_dataset()? {
+            return Ok(Some((nanogpt::read_meta(&meta)?, meta.display().to_string())));
+        }
         let vocabulary = self.path.with_file_name("vocab.json");
         if self.format() == FileFormat::StateDict(Architecture::QuestionAnswering) && is_there(&vocabulary)? {
             return Ok(Some((Tokenizer::open(&vocabulary)?, "vocab.json".to_owned())));
         }
         let is_gpt2 = GPT2_TOKENS.contains(&config.vocab_size);
         Ok(is_gpt2.then(|| (Tokenizer::gpt2(), "gpt2, by its number of tokens".to_owned())))
+    }
+}
+
+impl OnDisk {
+    /// The `data/NAME/meta.pkl` of the data set that a nanoGPT checkpoint names: below the current folder, where nanoGPT
+    /// looks for it, or beside one of the folders that the checkpoint is in (`nanoGPT/out/ckpt.pt`).
+    fn meta_of_dataset(&self) -> Result<Option<PathBuf>> {
+        /// Folders above the checkpoint's.
+        const ABOVE: usize = 3;
+        let Files::NanoGpt(file) = &self.files else { return Ok(None) };
+        let Some(dataset) = nanogpt::dataset(file.bytes()) else { return Ok(None) };
+        let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
+        let above = path.ancestors().skip(1).take(1 + ABOVE);
+        for folder in std::iter::once(Path::new("")).chain(above) {
+            let meta = folder.join("data").join(&dataset).join("meta.pkl");
+            if is_there(&meta)? {
+                return Ok(Some(meta));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -59,7 +59,7 @@ pub fn generate(
     config: &GenerationConfig,
     tokenizer: Option<&Tokenizer>,
 ) -> Result<Vec<Completion>> {
-    complete(gpt, prompts, config, tokenizer, None)
+    complete(gpt, prompts, config, tokenizer, None, |_| ())
 }
 
 /// The same with, for each token, the `k` likeliest alternatives. Beams choose no token by itself, so theirs have none.
@@ -70,7 +70,20 @@ pub fn generate_explained(
     tokenizer: Option<&Tokenizer>,
     k: usize,
 ) -> Result<Vec<Completion>> {
-    complete(gpt, prompts, config, tokenizer, Some(k))
+    complete(gpt, prompts, config, tokenizer, Some(k), |_| ())
+}
+
+/// The same, with alternatives if there is a `k`; `step` is called with the number of new tokens after each step, but not for
+/// beams.
+pub fn generate_watched(
+    gpt: &Gpt,
+    prompts: &[Vec<u32>],
+    config: &GenerationConfig,
+    tokenizer: Option<&Tokenizer>,
+    k: Option<usize>,
+    step: impl FnMut(usize),
+) -> Result<Vec<Completion>> {
+    complete(gpt, prompts, config, tokenizer, k, step)
 }
 
 fn complete(
@@ -79,6 +92,7 @@ fn complete(
     config: &GenerationConfig,
     tokenizer: Option<&Tokenizer>,
     alternatives: Option<usize>,
+    mut step: impl FnMut(usize),
 ) -> Result<Vec<Completion>> {
     config.validate_for(gpt.config().vocab_size)?;
     // All of them before the first is computed.
@@ -90,7 +104,7 @@ fn complete(
     if let Some(k) = alternatives {
         generator = generator.with_alternatives(k);
     }
-    generator.try_for_each(|step| step.map(|_| ()))?;
+    generator.try_for_each(|tokens| tokens.map(|tokens| step(tokens.len())))?;
     Ok(generator.into_completions())
 }
 

@@ -1,11 +1,15 @@
 //! How to decode: every setting, under the name and with the meaning that Hugging Face's `generate` gives it.
 
+use crate::constraint::Constraint;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 /// Below this a temperature counts as 0: the likeliest token, always.
 const COLDEST: f64 = 1e-6;
+
+/// Above this, drawing is as good as uniform: such a temperature is a mistake.
+const HOTTEST: f64 = 100.0;
 
 /// Texts that are written at once for a prompt: each has keys and values of its own.
 const MOST_ROWS: usize = 65_536;
@@ -19,7 +23,7 @@ pub struct GenerationConfig {
     /// How many tokens to write before a stop token may come.
     pub min_new_tokens: usize,
     /// Draw tokens at random; otherwise the likeliest one comes, always, and `temperature`, `top_k`, `top_p` and
-    /// `min_p` mean nothing.
+    /// `min_p` mean nothing ([`Self::warnings`] says so).
     pub do_sample: bool,
     /// Divides the logits: below 1 likely tokens become likelier, above 1 all become more alike. 0 is greedy.
     pub temperature: f64,
@@ -31,6 +35,14 @@ pub struct GenerationConfig {
     pub min_p: f64,
     /// Makes tokens that the text has already (prompt included) less likely, if above 1.
     pub repetition_penalty: f64,
+    /// Subtracted from a token's logit once for each time that the text written so far has it (OpenAI's definition); 0 is off.
+    pub frequency_penalty: f64,
+    /// Subtracted once from the logit of each token that the text written so far has; 0 is off.
+    pub presence_penalty: f64,
+    /// The three penalties look at the last `n` tokens of the whole text, prompt included, as in llama.cpp. If not set,
+    /// `repetition_penalty` looks at the whole text and the other two at what was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeat_last_n: Option<usize>,
     /// Sequences of tokens that may never be written. A single stop token in here is ignored.
     pub bad_words_ids: Vec<Vec<u32>>,
     /// Tokens that may never be written.
@@ -57,6 +69,10 @@ pub struct GenerationConfig {
     pub seed: u64,
     /// What happens when the text no longer fits the model's context.
     pub context: ContextRule,
+    /// What the text has to look like: only tokens that a schema or grammar allows. Goes with one beam, and is not written to
+    /// JSON.
+    #[serde(skip)]
+    pub constraint: Option<Constraint>,
 }
 
 impl Default for GenerationConfig {
@@ -70,6 +86,9 @@ impl Default for GenerationConfig {
             top_p: 1.0,
             min_p: 0.0,
             repetition_penalty: 1.0,
+            frequency_penalty: 0.0,
+            presence_penalty: 0.0,
+            repeat_last_n: None,
             bad_words_ids: Vec::new(),
             suppress_tokens: Vec::new(),
             num_beams: 1,
@@ -81,6 +100,7 @@ impl Default for GenerationConfig {
             stop_strings: Vec::new(),
             seed: 0,
             context: ContextRule::Slide,
+            constraint: None,
         }
     }
 }
@@ -159,6 +179,38 @@ impl GenerationConfig {
         !self.do_sample || self.temperature < COLDEST
     }
 
+    /// Settings that are accepted and change nothing, in words: those of sampling, where the likeliest token always comes.
+    ///
+    /// ```
+    /// use minigpt_generate::GenerationConfig;
+    ///
+    /// let config = GenerationConfig { temperature: 0.7, ..GenerationConfig::default() };
+    /// assert_eq!(config.warnings(), ["temperature is 0.7, but do_sample is false: the likeliest token always comes"]);
+    /// ```
+    pub fn warnings(&self) -> Vec<String> {
+        let usual = Self::default();
+        if !self.is_greedy() {
+            return Vec::new();
+        }
+        let reason = match self.do_sample {
+            false => "do_sample is false",
+            true => "temperature is 0",
+        };
+        let warm = !self.do_sample && self.temperature >= COLDEST && self.temperature != usual.temperature;
+        let set = [
+            ("temperature", self.temperature, warm),
+            ("top_k", self.top_k as f64, self.top_k != usual.top_k && self.top_k != 0),
+            ("top_p", self.top_p, self.top_p != usual.top_p),
+            ("min_p", self.min_p, self.min_p != usual.min_p),
+        ];
+        set.into_iter()
+            .filter(|(.., set)| *set)
+            .map(|(name, value, _)| {
+                format!("{name} is {value}, but {reason}: the likeliest token always comes")
+            })
+            .collect()
+    }
+
     /// Checks all that can be checked without a model.
     pub fn validate(&self) -> Result<()> {
         self.validate_lengths()?;
@@ -205,15 +257,20 @@ impl GenerationConfig {
     fn validate_filters(&self) -> Result<()> {
         let Self { temperature, top_p, min_p, repetition_penalty, .. } = *self;
         let positive = |x: f64| x.is_finite() && x > 0.0;
-        require(
-            temperature == 0.0 || positive(temperature),
-            "temperature",
-            "0 (greedy) or above",
-            temperature,
-        )?;
+        let range = "from 0 (greedy) to 100";
+        require((0.0..=HOTTEST).contains(&temperature), "temperature", range, temperature)?;
         require(positive(top_p) && top_p <= 1.0, "top_p", "above 0 and at most 1", top_p)?;
         require((0.0..=1.0).contains(&min_p), "min_p", "from 0 to 1", min_p)?;
-        require(positive(repetition_penalty), "repetition_penalty", "above 0", repetition_penalty)
+        let range = "from 0.01 to 100";
+        let in_range = (0.01..=100.0).contains(&repetition_penalty);
+        require(in_range, "repetition_penalty", range, repetition_penalty)?;
+        let Self { frequency_penalty, presence_penalty, .. } = *self;
+        for (field, penalty) in
+            [("frequency_penalty", frequency_penalty), ("presence_penalty", presence_penalty)]
+        {
+            require((-2.0..=2.0).contains(&penalty), field, "from -2 to 2", penalty)?;
+        }
+        Ok(())
     }
 
     fn validate_beams(&self) -> Result<()> {
@@ -227,6 +284,10 @@ impl GenerationConfig {
                 "num_beams",
                 format!("is {num_beams}, but beams do not sample: turn do_sample off"),
             ));
+        }
+        if num_beams > 1 && self.constraint.is_some() {
+            let message = format!("must be 1 where a schema or grammar is given, but is {num_beams}");
+            return Err(Error::config("num_beams", message));
         }
         if num_beams > 1 && n > num_beams {
             return wrong("num_return_sequences", "at most num_beams", n, num_beams);
@@ -295,19 +356,35 @@ mod tests {
     }
 
     #[test]
+    fn what_only_sampling_uses_is_warned_of_where_nothing_is_sampled() {
+        let greedy = GenerationConfig { temperature: 0.7, top_p: 0.9, ..GenerationConfig::default() };
+        let warnings = greedy.warnings();
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert!(warnings[0].starts_with("temperature is 0.7") && warnings[1].starts_with("top_p is 0.9"));
+        assert_eq!(GenerationConfig { do_sample: true, ..greedy }.warnings(), [""; 0]);
+        let cold =
+            GenerationConfig { do_sample: true, temperature: 0.0, top_k: 5, ..GenerationConfig::default() };
+        assert_eq!(cold.warnings(), ["top_k is 5, but temperature is 0: the likeliest token always comes"]);
+        assert_eq!(GenerationConfig::default().warnings(), [""; 0]);
+    }
+
+    #[test]
     fn a_bad_value_is_named_with_its_field_and_its_rule() {
         let rule = "top_p must be above 0 and at most 1, but is";
         assert_eq!(complaint(|c| c.top_p = 0.0), format!("{rule} 0"));
         assert_eq!(complaint(|c| c.top_p = 1.5), format!("{rule} 1.5"));
         assert_eq!(complaint(|c| c.top_p = f64::NAN), format!("{rule} NaN"));
-        assert_eq!(
-            complaint(|c| c.temperature = -0.5),
-            "temperature must be 0 (greedy) or above, but is -0.5"
-        );
+        let rule = "temperature must be from 0 (greedy) to 100, but is";
+        assert_eq!(complaint(|c| c.temperature = -0.5), format!("{rule} -0.5"));
+        assert_eq!(complaint(|c| c.temperature = 5000.0), format!("{rule} 5000"));
         assert!(complaint(|c| c.temperature = f64::NAN).starts_with("temperature must"));
         assert!(complaint(|c| c.temperature = f64::INFINITY).starts_with("temperature must"));
         assert!(complaint(|c| c.min_p = -0.1).starts_with("min_p must"));
         assert!(complaint(|c| c.repetition_penalty = 0.0).starts_with("repetition_penalty must"));
+        assert!(
+            complaint(|c| c.frequency_penalty = 2.5).starts_with("frequency_penalty must be from -2 to 2")
+        );
+        assert!(complaint(|c| c.presence_penalty = f64::NAN).starts_with("presence_penalty must"));
         assert!(complaint(|c| c.length_penalty = f64::NAN).starts_with("length_penalty must"));
         assert!(complaint(|c| c.max_new_tokens = 0).starts_with("max_new_tokens must"));
         assert!(complaint(|c| c.num_beams = 0).starts_with("num_beams must"));

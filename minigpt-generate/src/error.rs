@@ -41,6 +41,12 @@ pub enum Error {
         /// How many tokens the row had.
         position: usize,
     },
+    /// A schema or grammar that can't be followed, or no further.
+    #[error("the schema or grammar can't be followed: {message}")]
+    Constraint {
+        /// Why.
+        message: String,
+    },
     /// The forward pass failed.
     #[error(transparent)]
     Model(#[from] minigpt_model::Error),
@@ -65,6 +71,12 @@ pub enum Error {
     /// The engine was stopped before the text was whole.
     #[error("the engine was stopped before the text was whole")]
     Stopped,
+    /// The engine's thread ended because of a mistake in the program, and all texts with it.
+    #[error("the engine has ended after an internal error: {message}")]
+    EngineFailed {
+        /// What went wrong.
+        message: String,
+    },
 }
 
 impl Error {
@@ -72,12 +84,20 @@ impl Error {
         Self::Config { field: field.to_owned(), message: message.into() }
     }
 
+    pub(crate) fn constraint(message: impl Into<String>) -> Self {
+        Self::Constraint { message: message.into() }
+    }
+
     /// What a panic said.
     pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
-        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let message = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        Self::Panicked { message }
+        Self::Panicked { message: panic_message(panic) }
     }
+}
+
+/// The text of a panic.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
 /// The crate's result.

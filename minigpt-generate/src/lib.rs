@@ -2,7 +2,8 @@
 //!
 //! This crate never does I/O: no files, nothing printed; only the engine's pace looks at a clock. Begin reading with
 //! [`engine`], which everybody who generates uses. In the order data flows: [`config`] (what to do; [`style`] for those who
-//! don't think in temperatures) → `prompt` (checked) → [`engine`] (requests in, tokens out) → [`processors`] (what changes
+//! don't think in temperatures) → `prompt` (checked) → [`engine`] (requests in, tokens out; [`constraint`]: only tokens that a
+//! grammar allows) → [`processors`] (what changes
 //! the logits) → [`sampling`] (one token) → [`text`] (as it can be shown). [`generator`] and [`beam`] are thin views of
 //! the engine for whoever has all prompts at hand, and [`completion`] is what comes out. Beside them: `probabilities` and
 //! [`explain`], for looking at a choice, and [`repetition`], for noticing that a text goes round in circles.
@@ -23,9 +24,11 @@
 pub mod beam;
 pub mod completion;
 pub mod config;
+pub mod constraint;
 pub mod engine;
 mod error;
 pub mod explain;
+mod gbnf;
 pub mod generator;
 mod probabilities;
 pub mod processors;
@@ -36,8 +39,9 @@ pub mod style;
 pub mod text;
 
 pub use beam::BeamSearch;
-pub use completion::{Completion, FinishReason, generate, generate_explained};
+pub use completion::{Completion, FinishReason, generate, generate_explained, generate_watched};
 pub use config::{ContextRule, EarlyStopping, GenerationConfig};
+pub use constraint::{Constraint, Grammar, GrammarCompiler};
 pub use engine::{
     Engine, EngineConfig, EngineCounters, EngineEvent, EngineStatus, EngineThread, Refused, Request,
     RequestId, SlotState, SlotStatus, StoppedBy, Ticket, TokenLogprobs, Usage,

@@ -1,14 +1,15 @@
 //! What changes the logits before a token is chosen: one small function each, in the order and with the results of
-//! Hugging Face's logits processors. A token that may not come has −∞.
+//! Hugging Face's logits processors, and OpenAI's two penalties. A token that may not come has −∞.
 
 use crate::config::GenerationConfig;
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
-/// All that the settings ask for, in order: repetition penalty, bad words, minimum length, suppressed tokens; then,
+/// All that the settings ask for, in order: penalties, bad words, minimum length, suppressed tokens; then,
 /// where tokens are drawn, temperature, top-k, top-p, min-p. `history` is the whole text, prompt included, of which
 /// the last `new_tokens` were written.
 pub fn process(logits: &mut [f32], history: &[u32], new_tokens: usize, config: &GenerationConfig) {
-    repetition_penalty(logits, history, config.repetition_penalty);
+    penalties(logits, history, new_tokens, config);
     bad_words(logits, history, &config.bad_words_ids, &config.eos_token_id);
     if new_tokens < config.min_new_tokens {
         suppress(logits, &config.eos_token_id);
@@ -19,6 +20,31 @@ pub fn process(logits: &mut [f32], history: &[u32], new_tokens: usize, config: &
         top_k(logits, config.top_k);
         top_p(logits, config.top_p);
         min_p(logits, config.min_p);
+    }
+}
+
+/// The repetition penalty, then the frequency and presence penalties, each over the tokens that it looks at.
+pub fn penalties(logits: &mut [f32], history: &[u32], new_tokens: usize, config: &GenerationConfig) {
+    let last = |n: usize| &history[history.len().saturating_sub(n)..];
+    let (text, written) = match config.repeat_last_n {
+        Some(n) => (last(n), last(n)),
+        None => (history, last(new_tokens)),
+    };
+    repetition_penalty(logits, text, config.repetition_penalty);
+    count_penalties(logits, written, config.frequency_penalty, config.presence_penalty);
+}
+
+/// Subtracts from the logit of each token of the text `frequency` times its count, and `presence` once.
+pub fn count_penalties(logits: &mut [f32], text: &[u32], frequency: f64, presence: f64) {
+    if frequency == 0.0 && presence == 0.0 {
+        return;
+    }
+    let mut counts: HashMap<u32, u32> = HashMap::new();
+    text.iter().for_each(|&id| *counts.entry(id).or_default() += 1);
+    for (id, count) in counts {
+        if let Some(logit) = logits.get_mut(id as usize) {
+            *logit -= (f64::from(count) * frequency + presence) as f32;
+        }
     }
 }
 
@@ -154,6 +180,30 @@ mod tests {
     fn a_repeated_token_is_penalised_once_and_unknown_ids_are_passed_over() {
         let got = after(&[2.0, -2.0, 1.0], |l| repetition_penalty(l, &[0, 1, 1, 0, 0, 99], 2.0));
         assert_eq!(got, [1.0, -4.0, 1.0]);
+    }
+
+    #[test]
+    fn a_token_pays_for_each_time_that_it_was_written_and_once_for_being_there() {
+        let got = after(&[1.0, 2.0, -3.0, 4.0], |l| count_penalties(l, &[1, 2, 1, 1, 99], 0.5, 0.25));
+        assert_eq!(got, [1.0, 0.25, -3.75, 4.0]);
+        let more = after(&[1.0, 2.0], |l| count_penalties(l, &[1, 1], -0.5, 0.0));
+        assert_eq!(more, [1.0, 3.0]);
+    }
+
+    #[test]
+    fn counted_penalties_look_at_what_was_written_or_at_the_last_tokens_of_all() {
+        let base = GenerationConfig { frequency_penalty: 1.0, ..GenerationConfig::default() };
+        let with = |repeat_last_n, repetition_penalty| {
+            let config = GenerationConfig { repeat_last_n, repetition_penalty, ..base.clone() };
+            // The prompt is 0 0 1; 1 2 were written.
+            after(&[8.0; 4], |l| penalties(l, &[0, 0, 1, 1, 2], 2, &config))
+        };
+        assert_eq!(with(None, 1.0), [8.0, 7.0, 7.0, 8.0]);
+        assert_eq!(with(None, 2.0), [4.0, 3.0, 3.0, 8.0], "repetition_penalty sees the prompt");
+        assert_eq!(with(Some(4), 1.0), [7.0, 6.0, 7.0, 8.0]);
+        assert_eq!(with(Some(1), 2.0), [8.0, 8.0, 3.0, 8.0]);
+        assert_eq!(with(Some(0), 2.0), [8.0; 4]);
+        assert_eq!(with(Some(99), 1.0), [6.0, 6.0, 7.0, 8.0]);
     }
 
     #[test]

@@ -36,6 +36,11 @@ fn check_one(which: &str, prompt: &[u32], config: &GenerationConfig, model: &Con
         let message = format!("has {} tokens, more than the model's context of {block_size}", prompt.len());
         return Err(refuse(which, message));
     }
+    if config.context == ContextRule::Stop && prompt.len() == block_size && config.max_new_tokens > 0 {
+        let message =
+            format!("has {block_size} tokens and fills the model's context: there is no room for an answer");
+        return Err(refuse(which, message));
+    }
     Ok(prompt)
 }
 
@@ -78,7 +83,12 @@ mod tests {
     #[test]
     fn a_prompt_longer_than_the_context_may_slide_but_not_stop() {
         let stop = GenerationConfig { context: ContextRule::Stop, ..GenerationConfig::default() };
-        checked(&[vec![1; 4]], &stop).unwrap();
+        checked(&[vec![1; 3]], &stop).unwrap();
+        checked(&[vec![1; 4]], &GenerationConfig { max_new_tokens: 0, ..stop.clone() }).unwrap();
+        assert_eq!(
+            complaint(&[vec![1; 4]], &stop),
+            "the prompt has 4 tokens and fills the model's context: there is no room for an answer"
+        );
         assert_eq!(
             complaint(&[vec![1; 5]], &stop),
             "the prompt has 5 tokens, more than the model's context of 4"

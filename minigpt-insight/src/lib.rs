@@ -82,4 +82,4 @@ pub use repeated::{RepeatOptions, RepeatedTokens};
 pub use roles::{HeadRole, HeadRoles, HeadScores, ROLE_MARGIN, RoleScores, head_roles};
 pub use subject::{LikelyToken, Subject, Words};
 pub use surprisal::{ReadToken, Reading, next_logits, read_logits, reading, reading_with};
-pub use walk::{Walk, WalkChoice, WalkExample, WalkFocus, WalkStep, walk};
+pub use walk::{Walk, WalkChoice, WalkDraw, WalkExample, WalkFocus, WalkStep, walk};

@@ -130,11 +130,15 @@ impl ElementType {
         self.block_bytes() as f64 / self.block_size() as f64
     }
 
-    /// This type, or the next larger one whose blocks fill a row of so many elements: blocks never reach over two rows.
+    /// This type, or the next larger one whose blocks fill a row of so many elements, as llama.cpp chooses it: blocks never
+    /// reach over two rows.
     pub fn for_rows_of(self, columns: usize) -> Self {
         match self {
             _ if columns.is_multiple_of(self.block_size()) => self,
-            Self::Q4K => Self::Q8_0.for_rows_of(columns),
+            Self::Q2K | Self::Q3K => Self::Q4_0.for_rows_of(columns),
+            Self::Q4K => Self::Q5_0.for_rows_of(columns),
+            Self::Q5K => Self::Q5_1.for_rows_of(columns),
+            Self::Q6K | Self::Q8K => Self::Q8_0.for_rows_of(columns),
             _ => Self::F16,
         }
     }
@@ -163,7 +167,7 @@ impl FromStr for ElementType {
     type Err = UnknownElementType;
 
     fn from_str(name: &str) -> Result<Self, UnknownElementType> {
-        let found = Self::ALL.into_iter().find(|element_type| element_type.name() == name);
+        let found = Self::ALL.into_iter().find(|element_type| element_type.name().eq_ignore_ascii_case(name));
         found.ok_or_else(|| UnknownElementType(name.to_owned()))
     }
 }
@@ -193,7 +197,10 @@ mod tests {
     #[test]
     fn a_row_that_blocks_do_not_fill_has_more_bits() {
         let fitting = |element_type: ElementType| [256, 64, 24].map(|row| element_type.for_rows_of(row));
-        assert_eq!(fitting(ElementType::Q4K), [ElementType::Q4K, ElementType::Q8_0, ElementType::F16]);
+        assert_eq!(fitting(ElementType::Q4K), [ElementType::Q4K, ElementType::Q5_0, ElementType::F16]);
+        assert_eq!(fitting(ElementType::Q5K), [ElementType::Q5K, ElementType::Q5_1, ElementType::F16]);
+        assert_eq!(fitting(ElementType::Q6K), [ElementType::Q6K, ElementType::Q8_0, ElementType::F16]);
+        assert_eq!(fitting(ElementType::Q3K), [ElementType::Q3K, ElementType::Q4_0, ElementType::F16]);
         assert_eq!(fitting(ElementType::Q8_0), [ElementType::Q8_0, ElementType::Q8_0, ElementType::F16]);
         assert_eq!(fitting(ElementType::Bf16), [ElementType::Bf16; 3]);
     }

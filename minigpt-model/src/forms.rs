@@ -4,7 +4,7 @@
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::gpt::Gpt;
-use crate::parameters::{ParameterRole, specs};
+use crate::parameters::{ParameterRole, Part, Spec, specs};
 use crate::weights::{ModelView, Tensors, Weight, Weights};
 use candle_core::{DType, Tensor};
 use minigpt_kernels::{ElementType, QuantizedProduct};
@@ -21,6 +21,19 @@ pub struct Parameter {
     pub tensor: Tensor,
     /// Whether a loss may do without it. No parameter of this model is unused; one of somebody else's may be.
     pub unused: bool,
+}
+
+/// How a tensor is kept in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Stored {
+    /// What it belongs to.
+    pub part: Part,
+    /// Whether activations are multiplied with it.
+    pub is_matrix: bool,
+    /// How its elements are written.
+    pub element_type: ElementType,
+    /// The bytes of all of them.
+    pub bytes: u64,
 }
 
 impl Gpt {
@@ -116,6 +129,47 @@ impl Gpt {
         parameter.collect()
     }
 
+    /// How each tensor is kept, in the order of the forward pass.
+    pub fn stored(&self) -> Vec<Stored> {
+        let stored = |spec: Spec| {
+            let element_type = self.weights.weight(&spec.name).ok().flatten()?.element_type();
+            let count = spec.count();
+            // Blocks fill rows, or the matrix would not be quantised.
+            let bytes = element_type.bytes(count as usize).map_or(0, |bytes| bytes as u64);
+            Some(Stored { part: spec.part, is_matrix: spec.is_quantizable(), element_type, bytes })
+        };
+        specs(&self.config).into_iter().filter_map(stored).collect()
+    }
+
+    /// The bytes of all its tensors.
+    pub fn stored_bytes(&self) -> u64 {
+        self.stored().iter().map(|stored| stored.bytes).sum()
+    }
+
+    /// The bytes of weights that a step reads: all but those of tables of which only a few rows are looked up.
+    pub fn bytes_per_step(&self) -> u64 {
+        let looked_up = |part: Part| match part {
+            Part::PositionEmbedding => true,
+            Part::TokenEmbedding => !self.config.tie_word_embeddings,
+            _ => false,
+        };
+        self.stored().iter().filter(|stored| !looked_up(stored.part)).map(|stored| stored.bytes).sum()
+    }
+
+    /// The element types of its matrices, those that take the most bytes first.
+    pub fn element_types(&self) -> Vec<ElementType> {
+        let mut types: Vec<(u64, ElementType)> = Vec::new();
+        for Stored { element_type, bytes, .. } in self.stored().into_iter().filter(|stored| stored.is_matrix)
+        {
+            match types.iter_mut().find(|(_, known)| *known == element_type) {
+                Some((all, _)) => *all += bytes,
+                None => types.push((bytes, element_type)),
+            }
+        }
+        types.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        types.into_iter().map(|(_, element_type)| element_type).collect()
+    }
+
     /// A view of the model for writers.
     pub fn view(&self) -> ModelView<'_> {
         ModelView { config: &self.config, tensors: &self.weights }
@@ -127,6 +181,28 @@ mod tests {
     use super::*;
     use crate::config::PositionEmbedding;
     use candle_core::Device;
+
+    #[test]
+    fn a_model_says_how_its_tensors_are_kept() {
+        let shape =
+            Config { n_layer: 1, n_head: 1, n_embd: 32, block_size: 4, vocab_size: 9, ..Config::default() };
+        let gpt = Gpt::new(shape, 1, &Device::Cpu).unwrap();
+        let elements: u64 = specs(gpt.config()).iter().map(Spec::count).sum();
+        assert_eq!((gpt.element_types(), gpt.stored_bytes()), (vec![ElementType::F32], 4 * elements));
+        assert_eq!(gpt.bytes_per_step(), 4 * (elements - 4 * 32), "positions are looked up");
+        let matrices: u64 =
+            specs(gpt.config()).iter().filter(|spec| spec.is_quantizable()).map(Spec::count).sum();
+        let eight = gpt.quantized(ElementType::Q8_0).unwrap();
+        let bytes = 4 * (elements - matrices) + matrices / 32 * 34;
+        assert_eq!((eight.element_types(), eight.stored_bytes()), (vec![ElementType::Q8_0], bytes));
+        // What is quantised already changes its type, too, where that is asked for.
+        let sixteen = eight.clone().quantized(ElementType::F16).unwrap();
+        assert_eq!(sixteen.element_types(), [ElementType::F16]);
+        let plain =
+            |gpt: &Gpt| gpt.view().tensors.need_plain("wte.weight").unwrap().to_vec2::<f32>().unwrap();
+        let full = eight.clone().quantized(ElementType::F32).unwrap();
+        assert_eq!((full.element_types(), plain(&full)), (vec![ElementType::F32], plain(&eight)));
+    }
 
     #[test]
     fn a_shorter_context_computes_the_same_as_far_as_it_reaches() {

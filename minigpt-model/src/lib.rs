@@ -45,7 +45,7 @@ pub use cache::Cache;
 pub use config::{Activation, Config, NormPosition, PRESETS, PositionEmbedding};
 pub use embedding::sinusoid;
 pub use error::{Error, Result};
-pub use forms::Parameter;
+pub use forms::{Parameter, Stored};
 pub use gpt::{Gpt, Loss, TokenChunk};
 pub use hooks::{BlockSite, Hook, Recording, Site};
 pub use init::Initialization;

@@ -30,12 +30,14 @@ impl Weight {
         }
     }
 
-    /// The same tensor in fewer bits, if it is a plain matrix that may be. The weight of a linear layer is transposed, so
+    /// The same tensor in another element type, if it is a matrix that may be. The weight of a linear layer is transposed, so
     /// that its blocks lie along the input; where these do not fill a row, it is kept in 16 bits.
     pub fn quantized(self, spec: &Spec, element_type: ElementType) -> Result<Self> {
         let tensor = match self {
             weight if !spec.is_quantizable() => return Ok(weight),
-            Self::Quantized(matrix) => return Ok(Self::Quantized(matrix)),
+            Self::Quantized(matrix) if Some(matrix.dtype()) == element_type.ggml() => {
+                return Ok(Self::Quantized(matrix));
+            }
             weight => weight.plain()?,
         };
         let transposed = spec.is_linear_weight();
@@ -83,6 +85,18 @@ impl Weight {
             Self::Plain(tensor) => tensor.dtype(),
             Self::Mapped(_) | Self::Quantized(_) => DType::F32,
         }
+    }
+
+    /// How its elements are kept.
+    pub fn element_type(&self) -> ElementType {
+        let known =
+            |found: &dyn Fn(ElementType) -> bool| ElementType::ALL.into_iter().find(|one| found(*one));
+        let known = match self {
+            Self::Plain(tensor) => known(&|one| one.plain() == Some(tensor.dtype())),
+            Self::Mapped(_) => None,
+            Self::Quantized(matrix) => known(&|one| one.ggml() == Some(matrix.dtype())),
+        };
+        known.unwrap_or(ElementType::F32)
     }
 
     /// Where it is.

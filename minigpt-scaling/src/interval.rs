@@ -24,11 +24,16 @@ impl From<Interval> for [f64; 2] {
 }
 
 impl Interval {
-    /// The middle 95 % of draws, of which there must be some.
+    /// The middle 95 % of draws. A draw that is not a number could be anywhere: where there are so many that they reach into
+    /// the middle, the interval has no ends.
     pub(crate) fn of(draws: impl IntoIterator<Item = f64>) -> Self {
-        let mut draws: Vec<f64> = draws.into_iter().filter(|draw| !draw.is_nan()).collect();
-        draws.sort_by(f64::total_cmp);
-        Self { low: quantile(&draws, TAIL), high: quantile(&draws, 1.0 - TAIL) }
+        let all: Vec<f64> = draws.into_iter().collect();
+        let mut known: Vec<f64> = all.iter().copied().filter(|draw| !draw.is_nan()).collect();
+        if known.is_empty() || (all.len() - known.len()) as f64 > TAIL * all.len() as f64 {
+            return Self { low: f64::NEG_INFINITY, high: f64::INFINITY };
+        }
+        known.sort_by(f64::total_cmp);
+        Self { low: quantile(&known, TAIL), high: quantile(&known, 1.0 - TAIL) }
     }
 
     /// From the smallest to the largest number.
@@ -69,6 +74,10 @@ pub enum Undetermined {
     ReachesZero,
     /// Its interval spans orders of magnitude.
     TooWide,
+    /// The sizes of the runs differ by less than [`NARROWEST`](crate::NARROWEST).
+    SizesTooNarrow,
+    /// The counts of tokens differ by less than [`NARROWEST`](crate::NARROWEST).
+    TokensTooNarrow,
 }
 
 impl Estimate95 {
@@ -95,7 +104,8 @@ mod tests {
         assert_eq!(interval, Interval { low: 25.0, high: 975.0 });
         assert!(interval.contains(25.0) && !interval.contains(976.0) && !interval.contains(f64::NAN));
         assert_eq!(Interval::of([3.0]), Interval { low: 3.0, high: 3.0 });
-        assert!(Interval::of([]).low.is_nan());
+        let endless = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY };
+        assert_eq!([Interval::of([]), Interval::of([1.0, f64::NAN])], [endless, endless]);
     }
 
     #[test]

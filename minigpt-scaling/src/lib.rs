@@ -15,8 +15,8 @@
 //! let sizes = [1e4, 3e4, 1e5, 3e5].into_iter().flat_map(|n| [1e5, 3e5, 1e6].map(|d| (n, d)));
 //! let runs: Vec<Observation> = sizes.map(|(n, d)| Observation::new(n, d, truth.loss(n, d))).collect();
 //! let fit = ScalingFit::new(&runs, &FitOptions { draws: 20, ..FitOptions::default() })?;
-//! assert!((fit.predict(1e6, 2e6).loss.value - truth.loss(1e6, 2e6)).abs() < 0.01);
-//! assert!(fit.predict(1e9, 1e9).extrapolation);
+//! let larger = fit.predict(1e6, 2e6).expect("sizes span a factor of 30, tokens one of 10");
+//! assert!((larger.loss.value - truth.loss(1e6, 2e6)).abs() < 0.01 && !larger.extrapolation);
 //! # Ok::<(), minigpt_scaling::Error>(())
 //! ```
 
@@ -44,6 +44,6 @@ pub use interval::{Estimate95, Interval, Undetermined};
 pub use isoflop::{IsoFlop, IsoMinimum, Towards};
 pub use law::{FLOPS, Law, LossTerms, flops};
 pub use observation::{Condition, Observation, RunColumns, RunTable, by_size, seed_noise};
-pub use predict::{BestModel, Doubling, FARTHEST, Prediction};
+pub use predict::{BestModel, Doubling, FARTHEST, NARROWEST, Prediction};
 pub use published::{CHINCHILLA, CHINCHILLA_SOURCE, ExpectedLoss, Withheld, expected_loss};
 pub use repeated::{MUENNIGHOFF, RepeatedFit, RepeatedLaw};

@@ -133,6 +133,9 @@ fn line_error(line: u64, error: &csv::Error) -> Error {
 fn number(name: &str, text: &str, line: u64) -> Result<f64> {
     match text.parse::<f64>() {
         Ok(number) if number > 0.0 && number < LARGEST => Ok(number),
+        Ok(number) if number >= LARGEST => {
+            Err(Error::Line { line, message: format!("{name} is {text:?}, which is not below {LARGEST:e}") })
+        }
         _ => Err(Error::Line { line, message: format!("{name} is {text:?}, not a number above 0") }),
     }
 }
@@ -193,6 +196,8 @@ mod tests {
         };
         assert_eq!(said("a,b\n1,2\n", &[]), "there is no column N; there are a, b");
         assert_eq!(said("N,D,loss\n1,2,3\n1,2,-3\n", &[]), "line 3: loss is \"-3\", not a number above 0");
+        // It was "not a number above 0".
+        assert_eq!(said("N,D,loss\n1e+308,2,3\n", &[]), "line 2: N is \"1e+308\", which is not below 1e30");
         assert_eq!(said("N,D,loss\n1,nan,3\n", &[]), "line 2: D is \"nan\", not a number above 0");
         assert!(said("N,D,loss\n1,2\n", &[]).starts_with("line 2: it has 2 fields"));
         assert!(said("", &[]).starts_with("there is no column N"));

@@ -8,6 +8,7 @@ use crate::app::App;
 use crate::config::ServeConfig;
 use crate::error::{Error, Result};
 use crate::problem::Problem;
+use crate::record::{Account, IGNORED};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
@@ -47,9 +48,20 @@ impl Access {
         let origins: Vec<String> =
             config.cors_origins.iter().map(|origin| origin.trim_end_matches('/').to_lowercase()).collect();
         let mut hosts = vec![config.host.to_lowercase()];
-        for origin in origins.iter().filter(|origin| *origin != "*") {
+        for host in &config.allowed_hosts {
+            let name = name_of(host).to_lowercase();
+            // A name, not an address with a path or a pattern.
+            if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-._:".contains(c)) {
+                return Err(Error::Host(host.clone()));
+            }
+            hosts.push(name);
+        }
+        for origin in origins.iter().filter(|origin| *origin != "*" && scheme_of(origin).is_none()) {
             let host = host_of(origin).ok_or_else(|| Error::Origin(origin.clone()))?;
-            hosts.push(name_of(host).to_owned());
+            // The host of an app's or an extension's origin is no name of a machine.
+            if origin.starts_with("http://") || origin.starts_with("https://") {
+                hosts.push(name_of(host).to_owned());
+            }
         }
         Ok(Self {
             keys: config.api_keys.iter().map(|key| Sha256::digest(key).into()).collect(),
@@ -75,11 +87,15 @@ impl Access {
         let of = host_of(&origin);
         self.any_origin
             || self.origins.contains(&origin)
+            || self.origins.iter().filter_map(|known| scheme_of(known)).any(|scheme| {
+                origin.strip_prefix(scheme).is_some_and(|rest| rest.starts_with("://") && of.is_some())
+            })
             || (of.is_some() && of == host.map(str::to_lowercase).as_deref())
             || of.is_some_and(|of| self.on_loopback && is_loopback(name_of(of)))
     }
 
-    fn allows_key(&self, headers: &HeaderMap) -> bool {
+    /// Which of the keys a client gives, counted from 0; 0 for every client if none is asked for.
+    fn key(&self, headers: &HeaderMap) -> Option<u64> {
         let bearer = |value: &HeaderValue| {
             let value = value.as_bytes();
             let (scheme, key) = value.split_at_checked(7)?;
@@ -87,12 +103,16 @@ impl Access {
         };
         let bearer = headers.get(header::AUTHORIZATION).and_then(bearer);
         let given = bearer.or_else(|| headers.get("x-api-key").map(|key| key.as_bytes().to_vec()));
-        let Some(given) = given else { return self.keys.is_empty() };
-        let given = Sha256::digest(given);
+        if self.keys.is_empty() {
+            return Some(0);
+        }
+        let given = Sha256::digest(given?);
         // All are compared, whichever is right.
-        let right =
-            self.keys.iter().fold(false, |right, key| right | bool::from(given.as_slice().ct_eq(key)));
-        right || self.keys.is_empty()
+        let compare = |found: Option<u64>, (place, key): (usize, &[u8; 32])| {
+            let same = bool::from(given.as_slice().ct_eq(key));
+            if same { found.or(Some(place as u64)) } else { found }
+        };
+        self.keys.iter().enumerate().fold(None, compare)
     }
 
     /// Answers what a browser asks before it lets a page ask, with the very headers that it asks for.
@@ -107,7 +127,7 @@ impl Access {
             .allow_methods([Method::GET, Method::POST])
             .allow_headers(AllowHeaders::mirror_request())
             .allow_private_network(true)
-            .expose_headers([header::RETRY_AFTER])
+            .expose_headers([header::RETRY_AFTER, IGNORED])
             .max_age(Duration::from_secs(3600))
     }
 }
@@ -130,8 +150,8 @@ fn allow_source(access: &Access, request: &Request) -> Result<(), Problem> {
         && !access.allows_host(host)
     {
         let message = format!(
-            "this server does not go by the name {host:?}: use its address, or let it ask for a key (a name could have been \
-             made to point here by somebody else)"
+            "host {host:?} is not allowed, because any page could make a name point here: use the server's address, or start \
+             it with this name as an allowed host or with a key"
         );
         return refuse(message, "host_not_allowed");
     }
@@ -139,7 +159,7 @@ fn allow_source(access: &Access, request: &Request) -> Result<(), Problem> {
         && !access.allows_origin(origin, host)
     {
         let message =
-            format!("pages of {origin:?} may not use this server: whoever runs it can allow that origin");
+            format!("origin {origin:?} is not allowed: start the server with this as an allowed origin");
         return refuse(message, "origin_not_allowed");
     }
     Ok(())
@@ -151,11 +171,26 @@ pub(crate) async fn check_key(
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    if !WITHOUT_KEY.contains(&request.uri().path()) && !app.access.allows_key(request.headers()) {
-        let message = "the key is missing or wrong: send it as \"Authorization: Bearer KEY\"";
-        return Err(Problem::new(StatusCode::UNAUTHORIZED, message).with_code("invalid_api_key"));
+    match app.access.key(request.headers()) {
+        Some(key) => {
+            if let Some(account) = request.extensions().get::<Arc<Account>>() {
+                account.set_key(key);
+            }
+        }
+        None if WITHOUT_KEY.contains(&request.uri().path()) => {}
+        None => {
+            let message = "the key is missing or wrong: send it as \"Authorization: Bearer KEY\"";
+            return Err(Problem::new(StatusCode::UNAUTHORIZED, message).with_code("invalid_api_key"));
+        }
     }
     Ok(next.run(request).await)
+}
+
+/// The scheme of which all origins are allowed: `app` of `app://*`.
+fn scheme_of(origin: &str) -> Option<&str> {
+    let scheme = origin.strip_suffix("://*")?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    (!scheme.is_empty() && scheme.chars().all(plain)).then_some(scheme)
 }
 
 /// The host and port of an origin such as `https://example.org:8080`.
@@ -257,22 +292,44 @@ mod tests {
     }
 
     #[test]
+    fn apps_and_extensions_may_ask_if_their_scheme_is_named_and_names_of_this_machine_if_they_are() {
+        let access = access("127.0.0.1", &[], &["app://*", "chrome-extension://abcdef", "tauri://localhost"]);
+        let ask = |origin| access.allows_origin(origin, Some("127.0.0.1:8080"));
+        for good in ["app://obsidian.md", "APP://x", "chrome-extension://abcdef", "tauri://localhost"] {
+            assert!(ask(good), "{good}");
+        }
+        for bad in
+            ["app://", "application://x", "https://app", "chrome-extension://other", "app:x", "app://*/"]
+        {
+            assert!(!ask(bad), "{bad}");
+        }
+        assert!(!access.allows_host("abcdef"), "the name of an extension is no name of this machine");
+        let named = |host: &str| {
+            let config = ServeConfig { allowed_hosts: vec![host.into()], ..ServeConfig::default() };
+            Access::new(&config)
+        };
+        let access = named("Host.docker.internal").unwrap();
+        assert!(access.allows_host("host.docker.internal:8080") && !access.allows_host("docker.internal"));
+        for bad in ["", "*", "http://x", "a b"] {
+            assert!(named(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn a_key_is_a_bearers_or_stands_alone() {
         let access = access("127.0.0.1", &["one", "two"], &[]);
         let with = |name: &'static str, value: &'static str| {
-            access
-                .allows_key(&HeaderMap::from_iter([(name.parse().unwrap(), HeaderValue::from_static(value))]))
+            access.key(&HeaderMap::from_iter([(name.parse().unwrap(), HeaderValue::from_static(value))]))
         };
-        assert!(
-            with("authorization", "Bearer one")
-                && with("authorization", "bearer  two")
-                && with("x-api-key", "two")
-        );
-        assert!(
-            !with("authorization", "Bearer on") && !with("authorization", "one") && !with("x-api-key", "")
-        );
-        assert!(!access.allows_key(&HeaderMap::new()));
-        assert!(self::access("127.0.0.1", &[], &[]).allows_key(&HeaderMap::new()));
+        assert_eq!(with("authorization", "Bearer one"), Some(0));
+        assert_eq!([with("authorization", "bearer  two"), with("x-api-key", "two")], [Some(1); 2]);
+        for (name, value) in [("authorization", "Bearer on"), ("authorization", "one"), ("x-api-key", "")] {
+            assert_eq!(with(name, value), None, "{name}: {value}");
+        }
+        assert_eq!(access.key(&HeaderMap::new()), None);
+        let open = self::access("127.0.0.1", &[], &[]);
+        let any = HeaderMap::from_iter([("x-api-key".parse().unwrap(), HeaderValue::from_static("any"))]);
+        assert_eq!([open.key(&HeaderMap::new()), open.key(&any)], [Some(0); 2], "one cache for all");
         let wrong = ServeConfig { api_keys: vec!["ä".into()], ..ServeConfig::default() };
         assert!(Access::new(&wrong).is_err());
     }

@@ -1,11 +1,13 @@
 //! What all handlers share: the models, once they are loaded, and how the server behaves.
 
 use crate::access::Access;
+use crate::backlog::Backlogs;
 use crate::body::Room;
+use crate::budget::Budgets;
 use crate::config::ServeConfig;
 use crate::error::{Error, Result};
 use crate::problem::Problem;
-use crate::record::Counters;
+use crate::record::{Account, Counters};
 use crate::served_model::ServedModel;
 use axum::http::StatusCode;
 use std::collections::HashSet;
@@ -20,6 +22,8 @@ pub struct App {
     pub(crate) access: Access,
     pub(crate) counters: Counters,
     pub(crate) room: Room,
+    pub(crate) budgets: Arc<Budgets>,
+    pub(crate) backlogs: Arc<Backlogs>,
     models: OnceLock<Vec<Arc<ServedModel>>>,
     stopping: AtomicBool,
 }
@@ -28,7 +32,16 @@ impl App {
     pub(crate) fn new(config: ServeConfig) -> Result<Self> {
         let access = Access::new(&config)?;
         let (models, counters) = (OnceLock::new(), Counters::default());
-        Ok(Self { config, access, counters, room: Room::default(), models, stopping: AtomicBool::new(false) })
+        Ok(Self {
+            config,
+            access,
+            counters,
+            room: Room::default(),
+            budgets: Arc::default(),
+            backlogs: Arc::default(),
+            models,
+            stopping: AtomicBool::new(false),
+        })
     }
 
     /// Takes the models, which are served from now on. Another time nothing changes.
@@ -43,11 +56,14 @@ impl App {
         Ok(())
     }
 
-    /// All models; a problem while they are loaded, or when the server is being stopped.
+    /// All models; a problem while they are loaded, when the server is being stopped, or when one of them has failed.
     pub fn models(&self) -> Result<&[Arc<ServedModel>], Problem> {
         match self.models.get() {
             _ if self.is_stopping() => Err(Problem::unavailable("the server is being stopped")),
-            Some(models) => Ok(models),
+            Some(models) => match models.iter().find(|model| model.engine.failure().is_some()) {
+                Some(model) => Err(Problem::engine_failed(&model.name)),
+                None => Ok(models),
+            },
             None => Err(Problem::unavailable("the model is being loaded")),
         }
     }
@@ -66,6 +82,23 @@ impl App {
             let problem = Problem::new(StatusCode::NOT_FOUND, message).with_code("model_not_found");
             Problem { param: Some("model".to_owned()), ..problem }
         })
+    }
+
+    /// The model that is to write. Where there is only one, it is meant whatever the client calls it (many clients name a model of
+    /// OpenAI's), unless the server is strict.
+    pub(crate) fn model_for(
+        &self,
+        name: Option<&str>,
+        account: &Account,
+    ) -> Result<Arc<ServedModel>, Problem> {
+        match (self.model(name), self.models()?, name) {
+            (Err(_), [only], Some(name)) if !self.config.strict_model => {
+                let asked = name.chars().take(100).collect();
+                account.note(|record| record.asked_model = Some(asked));
+                Ok(Arc::clone(only))
+            }
+            (found, ..) => found,
+        }
     }
 
     pub(crate) fn stop(&self) {

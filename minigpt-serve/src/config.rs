@@ -18,8 +18,12 @@ pub struct ServeConfig {
     pub port: u16,
     /// Keys of which a client must give one; none are asked for if there are none.
     pub api_keys: Vec<String>,
-    /// Origins of pages elsewhere that may use this server; `*` for all.
+    /// Origins of pages elsewhere that may use this server; `scheme://*` for all of a scheme, `*` for all.
     pub cors_origins: Vec<String>,
+    /// Names by which clients may reach this server, beside its address and `localhost`.
+    pub allowed_hosts: Vec<String>,
+    /// Whether a request must name a model that is served. Otherwise the only model answers to any name.
+    pub strict_model: bool,
     /// The largest body of a request, in bytes.
     pub body_limit: usize,
     /// How long a client may take for the head of a request, and for its body.
@@ -47,6 +51,8 @@ impl Default for ServeConfig {
             port: 8080,
             api_keys: Vec::new(),
             cors_origins: Vec::new(),
+            allowed_hosts: Vec::new(),
+            strict_model: false,
             body_limit: 8 << 20,
             request_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(120),

@@ -21,8 +21,13 @@ pub enum Error {
     #[error("could not start the threads of the server")]
     Threads(#[source] std::io::Error),
     /// An origin that is none.
-    #[error("{0} is no origin: write scheme://host[:port], or * for any")]
+    #[error("{0} is not an origin: write scheme://host[:port], scheme://* for all of a scheme, or * for any")]
     Origin(String),
+    /// An allowed host that is not a name.
+    #[error(
+        "{0:?} is not the name of a host: write it without scheme and path, such as host.docker.internal"
+    )]
+    Host(String),
     /// A name that can't stand in a header.
     #[error(
         "the key is empty, or has characters that no header can carry: use letters, digits and punctuation of ASCII"
@@ -31,6 +36,14 @@ pub enum Error {
     /// Two models of one name.
     #[error("two models are named {0}: give one of them another name")]
     SameName(String),
+    /// The engine of a model ended because of a mistake in the program.
+    #[error("the engine of {model} has ended after an internal error: {message}")]
+    EngineFailed {
+        /// The model.
+        model: String,
+        /// What went wrong.
+        message: String,
+    },
     /// No engine for a model.
     #[error(transparent)]
     Engine(#[from] minigpt_generate::Error),

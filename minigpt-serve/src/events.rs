@@ -12,8 +12,8 @@ use std::task::{Context, Poll};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use utoipa::ToSchema;
 
-/// Events that wait for a slow reader here; behind them the engine's own wait, as many as a text has tokens.
-const WAITING: usize = 16;
+/// Events that wait for a slow reader here; behind them the engine's own wait in a bounded `backlog`.
+const WAITING: usize = 4;
 
 /// Where a writer puts its events.
 pub(crate) struct Events(Sender<Option<Bytes>>);
@@ -30,20 +30,34 @@ pub(crate) struct Gone;
 impl Events {
     /// Sends one value.
     pub async fn send(&self, value: &impl Serialize) -> Result<(), Gone> {
-        let json = serde_json::to_string(value).unwrap_or_else(|error| {
-            Problem::internal(format!("an answer could not be written: {error}")).json().to_string()
-        });
-        self.line(&json).await
+        self.text(&json(value)).await
+    }
+
+    /// Sends one value as an event with a name.
+    pub async fn send_named(&self, name: &str, value: &impl Serialize) -> Result<(), Gone> {
+        self.raw(format!("event: {name}\ndata: {}\n\n", json(value)).into()).await
     }
 
     /// Sends the line that ends OpenAI's streams.
     pub async fn done(&self) -> Result<(), Gone> {
-        self.line("[DONE]").await
+        self.text("[DONE]").await
     }
 
-    async fn line(&self, line: &str) -> Result<(), Gone> {
-        self.0.send(Some(format!("data: {line}\n\n").into())).await.map_err(|_| Gone)
+    /// Sends a line of JSON.
+    pub async fn text(&self, line: &str) -> Result<(), Gone> {
+        self.raw(format!("data: {line}\n\n").into()).await
     }
+
+    /// Sends a whole event as it is: bytes that many clients share.
+    pub async fn raw(&self, event: Bytes) -> Result<(), Gone> {
+        self.0.send(Some(event)).await.map_err(|_| Gone)
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_else(|error| {
+        Problem::internal(format!("an answer could not be written: {error}")).json().to_string()
+    })
 }
 
 /// What ends a writer early.

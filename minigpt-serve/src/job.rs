@@ -1,134 +1,123 @@
-//! The rows of one request in the engine: as many at once as there are slots, so that one long list of prompts never fills the
+//! The texts of one request in the engine: as many at once as there are slots, so that one long list of prompts never fills the
 //! queue, and none of them once the client has gone.
 
+use crate::backlog::{Backlog, TooSlow};
+use crate::budget;
 use crate::problem::Problem;
 use crate::record::Account;
 use crate::served_model::ServedModel;
 use minigpt_generate::{EngineEvent, Refused, Request, Ticket};
 use std::collections::{HashMap, VecDeque};
-use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::sleep;
+use std::time::Instant;
 
-/// How long a row waits that found the queue full while others of its request are under way.
-const RETRY: Duration = Duration::from_millis(20);
-
-/// Rows that are written, and rows that wait. Dropped, all of them are cancelled.
+/// Texts that are written, and texts that wait. Dropped, all of them are cancelled.
 pub(crate) struct Job {
     model: Arc<ServedModel>,
     account: Arc<Account>,
     waiting: VecDeque<(usize, Request)>,
     running: HashMap<usize, Ticket>,
     rows: usize,
-    sender: UnboundedSender<(usize, EngineEvent)>,
-    events: UnboundedReceiver<(usize, EngineEvent)>,
+    backlog: Arc<Backlog>,
 }
 
 impl Job {
-    /// Hands the first rows to the engine.
+    /// Hands the first texts to the engine.
     ///
     /// # Errors
-    /// A row that can't be written, or a full queue.
+    /// The request asks for too much, a text can't be written, or the queue is full.
     pub fn start(
         model: &Arc<ServedModel>,
         account: &Arc<Account>,
-        rows: Vec<Request>,
+        mut rows: Vec<Request>,
     ) -> Result<Self, Problem> {
-        if let Some(row) = rows.iter().find(|row| row.prompt.len() > model.context) {
+        let answer = |row: &Request| usize::from(row.config.max_new_tokens > 0);
+        if let Some(row) = rows.iter().find(|row| row.prompt.len() + answer(row) > model.context) {
             return Err(Problem::too_long(row.prompt.len(), model.context));
         }
-        let (sender, events) = unbounded_channel();
+        let size = rows.iter().map(|row| budget::size(row, model.context)).fold(0, usize::saturating_add);
+        budget::check(size)?;
+        account.hold(account.app().budgets.share(size)?);
+        for (index, row) in rows.iter_mut().enumerate() {
+            // Only the first text waits in the queue as a request; the others follow it.
+            (row.follows, row.cache_key) = (index > 0, account.key());
+        }
         let mut job = Self {
             rows: rows.len(),
             model: Arc::clone(model),
             account: Arc::clone(account),
             waiting: rows.into_iter().enumerate().collect(),
             running: HashMap::new(),
-            sender,
-            events,
+            backlog: account.app().backlogs.open(),
         };
         account.note(|record| record.model = Some(job.model.name.clone()));
-        match job.submit() {
-            Err(refused) if job.running.is_empty() => Err(refused.into()),
-            Err(Refused::QueueFull { .. }) | Ok(()) => Ok(job),
-            Err(refused) => Err(refused.into()),
-        }
+        job.submit()?;
+        Ok(job)
     }
 
-    /// Fills the slots with rows that wait.
+    /// Fills the slots with texts that wait, unless the client is far behind.
     fn submit(&mut self) -> Result<(), Refused> {
-        while self.running.len() < self.model.slots {
-            let Some((index, row)) = self.waiting.front() else { break };
-            let (index, sender) = (*index, self.sender.clone());
-            let sink = move |event| match sender.send((index, event)) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(_) => ControlFlow::Break(()),
-            };
-            let ticket = self.model.engine.submit(row.clone(), sink)?;
+        let behind = !self.running.is_empty() && self.backlog.is_long();
+        while self.running.len() < self.model.slots && !behind {
+            let Some((index, row)) = self.waiting.pop_front() else { break };
+            let backlog = Arc::clone(&self.backlog);
+            let ticket = self.model.engine.submit(row, move |event| backlog.push(index, event))?;
             self.running.insert(index, ticket);
-            self.waiting.pop_front();
         }
         Ok(())
     }
 
-    /// What happened next, and in which row. None when all rows have ended.
+    /// What happened next, when, and in which text. None when all texts have ended.
     ///
     /// # Errors
-    /// A row failed; the others are given up with it.
-    pub async fn next(&mut self) -> Result<Option<(usize, EngineEvent)>, Problem> {
-        while self.running.is_empty() && !self.waiting.is_empty() {
-            match self.submit() {
-                Err(Refused::QueueFull { .. }) => sleep(RETRY).await,
-                submitted => submitted?,
-            }
-        }
+    /// A text failed, or the client reads too slowly; the other texts are given up with it.
+    pub async fn next(&mut self) -> Result<Option<(usize, Instant, EngineEvent)>, Problem> {
+        self.submit()?;
         if self.running.is_empty() {
             return Ok(None);
         }
-        let (index, event) = loop {
-            match self.events.recv().await {
-                None => return Ok(None),
-                // What a row says after its end was on its way when it ended.
-                Some((index, _)) if !self.running.contains_key(&index) => {}
-                Some(happened) => break happened,
+        let happened = loop {
+            match self.backlog.next().await {
+                // Events of a text that has ended were on their way when it ended.
+                Ok(happened) if !self.running.contains_key(&happened.row) => {}
+                Ok(happened) => break happened,
+                Err(TooSlow) => {
+                    self.give_up();
+                    let message =
+                        "the answer was ended because the client did not read it: others need the memory";
+                    return Err(Problem::unavailable(message));
+                }
             }
         };
-        match &event {
-            EngineEvent::Token { .. } => self.account.token(),
+        match &happened.event {
+            EngineEvent::Token { .. } => self.account.tokens(1, happened.at),
             EngineEvent::Found(found) => {
-                let tokens = found.first().map_or(0, |found| found.ids.len());
-                (0..tokens).for_each(|_| self.account.token());
+                self.account.tokens(found.first().map_or(0, |found| found.ids.len()), happened.at);
             }
             EngineEvent::Done { usage, .. } => {
                 self.account.note(|record| {
                     record.prompt_tokens += usage.prompt_tokens;
                     record.cached_tokens += usage.cached_tokens;
                 });
-                self.finish(index);
+                self.running.remove(&happened.row);
+                self.submit()?;
             }
-            EngineEvent::Failed(_) => {
-                self.running.clear();
-                self.waiting.clear();
-            }
+            EngineEvent::Failed(_) => self.give_up(),
             _ => {}
         }
-        match event {
+        match happened.event {
             EngineEvent::Failed(error) => Err(error.into()),
-            event => Ok(Some((index, event))),
+            event => Ok(Some((happened.row, happened.at, event))),
         }
     }
 
-    /// How many rows there are.
+    /// How many texts there are.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Lets go of a row that has ended, and lets the next one begin.
-    fn finish(&mut self, index: usize) {
-        self.running.remove(&index);
-        // A full queue is tried again when another row ends, or before the next wait.
-        let _ = self.submit();
+    fn give_up(&mut self) {
+        self.running.clear();
+        self.waiting.clear();
     }
 }

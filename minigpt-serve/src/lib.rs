@@ -1,9 +1,10 @@
 //! Models over HTTP: OpenAI's interface and llama.cpp's, over the engine of `minigpt-generate`.
 //!
 //! Begin reading with [`Server`]. A request passes, from outside to inside: `connections` (sockets, their timeouts, shutdown) →
-//! `access` (hosts, origins, keys) → `body` (JSON within limits) → a route in `routes/`, which reads what was asked for
-//! (`settings`, `prompts`, `messages`), has it written (`texts`, of which `job` knows the engine and `writing` one text) and answers as a whole or as
-//! events (`events`). Whatever goes wrong becomes a [`Problem`], the one shape of an error. `record` is what is told about each
+//! `access` (hosts, origins, keys) → `body` (JSON within limits) → `fields` (what is done, refused and ignored) → a route in
+//! `routes/`, which reads what was asked for (`settings`, `prompts`, `messages`), has it written (`texts`, of which `job` knows the
+//! engine and `writing` one text; `budget` limits what one request may ask for, `backlog` what may wait for a slow client) and
+//! answers as a whole or as events (`events`). Whatever goes wrong becomes a [`Problem`], the one shape of an error. `record` is what is told about each
 //! request; this crate prints nothing.
 //!
 //! Everything here waits and never computes: the engine has threads of its own, so `/health` and `/slots` answer at once
@@ -34,11 +35,14 @@
 
 mod access;
 mod app;
+mod backlog;
 mod body;
+mod budget;
 mod config;
 mod connections;
 mod error;
 mod events;
+mod fields;
 mod inspect;
 mod job;
 mod logprobs;
@@ -53,6 +57,7 @@ mod runs;
 mod served_model;
 mod server;
 mod settings;
+mod structured;
 mod texts;
 mod timed_stream;
 mod writing;

@@ -89,9 +89,10 @@ impl Problem {
 
     /// A prompt that the context can't hold: 400 with both numbers.
     pub(crate) fn too_long(prompt: usize, context: usize) -> Self {
+        let full = if prompt == context { ", which leaves no room for an answer" } else { "" };
         let message = format!(
-            "This model's maximum context length is {context} tokens, but the prompt has {prompt}. Shorten it: nothing is cut \
-             silently."
+            "This model's maximum context length is {context} tokens, but the prompt has {prompt}{full}. Shorten it: nothing is \
+             cut silently."
         );
         Self { code: Some("context_length_exceeded"), ..Self::field("prompt", message) }
     }
@@ -99,6 +100,12 @@ impl Problem {
     /// The server can't now: 503.
     pub(crate) fn unavailable(message: &str) -> Self {
         Self { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
+    }
+
+    /// The engine of a model has ended: 503, until somebody starts the server again.
+    pub(crate) fn engine_failed(model: &str) -> Self {
+        Self::unavailable(&format!("the engine of {model} has ended after an internal error"))
+            .with_code("engine_failed")
     }
 
     /// Something broke here: 500.
@@ -156,6 +163,7 @@ impl From<Refused> for Problem {
             },
             Refused::TooLong { prompt, context } => Self::too_long(prompt, context),
             Refused::Invalid(error) => error.into(),
+            Refused::EngineFailed { .. } => Self::engine_failed("the model"),
             _ => Self::unavailable("the server is being stopped"),
         }
     }
@@ -169,15 +177,19 @@ impl From<minigpt_generate::Error> for Problem {
             Error::Config { field, .. } => {
                 let param = match field.as_str() {
                     "max_new_tokens" => "max_tokens",
+                    "min_new_tokens" => "min_tokens",
+                    "bad_words_ids" => "bad_words",
                     "stop_strings" => "stop",
                     "num_return_sequences" => "n",
                     field => field,
                 };
                 let message = error.to_string().replacen(field.as_str(), param, 1);
+                let message = message.replace("max_new_tokens", "max_tokens");
                 Self::field(param, message)
             }
             Error::Prompt { .. } => Self::field("prompt", error.to_string()),
-            Error::NoToken { .. } => Self::bad(error.to_string()),
+            Error::NoToken { .. } | Error::Constraint { .. } => Self::bad(error.to_string()),
+            Error::EngineFailed { .. } => Self::engine_failed("the model"),
             Error::Stopped => Self::unavailable("the server is being stopped"),
             _ => Self::internal(error.to_string()),
         }

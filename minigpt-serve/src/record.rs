@@ -1,9 +1,10 @@
 //! What is known about a request when it is over, for whoever writes it down; and what is counted of all.
 
 use crate::app::App;
+use crate::budget::Share;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
@@ -13,6 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Instant;
+
+/// The header that names the fields of a request that were ignored.
+pub(crate) const IGNORED: HeaderName = HeaderName::from_static("x-minigpt-ignored");
 
 /// A request that is over.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -26,6 +30,12 @@ pub struct RequestRecord {
     /// The model that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The model that the client named, where it goes by another name here and was the only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked_model: Option<String>,
+    /// Fields of the request that nobody knows, and that were ignored.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<String>,
     /// Tokens of all its prompts.
     pub prompt_tokens: usize,
     /// How many of these had been read before.
@@ -35,7 +45,7 @@ pub struct RequestRecord {
     /// Seconds from the request to the first token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_token_seconds: Option<f64>,
-    /// Tokens a second, from the first one on.
+    /// Tokens per second from the first token to the last; the first is not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_per_second: Option<f64>,
     /// Seconds from the request to the end of the answer.
@@ -60,7 +70,12 @@ pub(crate) struct Counters {
 pub(crate) struct Account {
     app: Arc<App>,
     begun: Instant,
-    first: Mutex<Option<Instant>>,
+    /// When the first token came, and the last.
+    tokens: Mutex<Option<(Instant, Instant)>>,
+    /// Which key the client gave.
+    key: AtomicU64,
+    /// What the answer takes of the room that all share, until its last byte has been sent.
+    shares: Mutex<Vec<Share>>,
     record: Mutex<RequestRecord>,
 }
 
@@ -69,11 +84,29 @@ impl Account {
         change(&mut self.record.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// A token came.
-    pub fn token(&self) {
-        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
-        first.get_or_insert_with(Instant::now);
-        self.note(|record| record.completion_tokens += 1);
+    /// Tokens came.
+    pub fn tokens(&self, count: usize, at: Instant) {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((at, at)).1 = at;
+        self.note(|record| record.completion_tokens += count);
+    }
+
+    /// Keeps a share of what all requests have together until the answer has been sent.
+    pub fn hold(&self, share: Share) {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner).push(share);
+    }
+
+    /// The server that the request came to.
+    pub fn app(&self) -> &App {
+        &self.app
+    }
+
+    /// Which of the server's keys the client gave, counted from 0; the same for all clients if there are no keys.
+    pub fn key(&self) -> u64 {
+        self.key.load(Ordering::Relaxed)
+    }
+
+    pub fn set_key(&self, key: u64) {
+        self.key.store(key, Ordering::Relaxed);
     }
 
     /// Since when the request is here.
@@ -82,13 +115,13 @@ impl Account {
     }
 
     fn finish(&self, left: bool) {
-        let first = *self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let tokens = *self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         record.seconds = self.begun.elapsed().as_secs_f64();
         record.left = left;
-        record.first_token_seconds = first.map(|first| (first - self.begun).as_secs_f64());
-        record.tokens_per_second = first.and_then(|first| {
-            let (more, seconds) = (record.completion_tokens.checked_sub(1)?, first.elapsed().as_secs_f64());
+        record.first_token_seconds = tokens.map(|(first, _)| (first - self.begun).as_secs_f64());
+        record.tokens_per_second = tokens.and_then(|(first, last)| {
+            let (more, seconds) = (record.completion_tokens.checked_sub(1)?, (last - first).as_secs_f64());
             (more > 0 && seconds > 0.0).then(|| more as f64 / seconds)
         });
         let counters = &self.app.counters;
@@ -129,21 +162,40 @@ pub(crate) async fn keep(State(app): State<Arc<App>>, mut request: Request, next
     let is_head = request.method() == Method::HEAD;
     app.counters.requests.fetch_add(1, Ordering::Relaxed);
     app.counters.active.fetch_add(1, Ordering::Relaxed);
-    let account = Account { app, begun: Instant::now(), first: Mutex::default(), record: Mutex::new(record) };
+    let account = Account {
+        app,
+        begun: Instant::now(),
+        tokens: Mutex::default(),
+        key: AtomicU64::new(0),
+        shares: Mutex::default(),
+        record: Mutex::new(record),
+    };
     let account = Arc::new(account);
     request.extensions_mut().insert(Arc::clone(&account));
     // Dropped with this future if the client goes away while the answer is computed.
     let mut closing = Closing { account: Arc::clone(&account), done: false };
-    let response = next.run(request).await;
-    account.note(|record| record.status = response.status().as_u16());
+    let mut response = next.run(request).await;
+    let mut ignored = String::new();
+    account.note(|record| {
+        record.status = response.status().as_u16();
+        ignored = record.ignored.join(", ");
+    });
+    if let (false, Ok(ignored)) = (ignored.is_empty(), HeaderValue::from_str(&ignored)) {
+        response.headers_mut().insert(IGNORED, ignored);
+    }
     // The body of an answer to HEAD is never asked for.
     closing.done = is_head || response.body().is_end_stream();
-    response.map(|body| Body::new(Counted { body, closing }))
+    response.map(|body| Body::new(Counted { body, rest: Bytes::new(), closing }))
 }
 
-/// A body that knows when its last byte was taken.
+/// Bytes of an answer that are handed over at a time: what a connection has been given counts as sent.
+const PIECE: usize = 64 << 10;
+
+/// A body that knows when its last bytes were taken.
 struct Counted {
     body: Body,
+    /// What is left of a part of the body.
+    rest: Bytes,
     closing: Closing,
 }
 
@@ -155,19 +207,36 @@ impl HttpBody for Counted {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(context);
-        if matches!(frame, Poll::Ready(None)) || self.body.is_end_stream() {
+        let mut frame = Poll::Ready(None);
+        if self.rest.is_empty() {
+            frame = Pin::new(&mut self.body).poll_frame(context);
+            if let Poll::Ready(Some(Ok(data))) = &frame
+                && let Some(data) = data.data_ref()
+            {
+                self.rest = data.clone();
+            }
+        }
+        if !self.rest.is_empty() {
+            let piece = self.rest.len().min(PIECE);
+            frame = Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))));
+        }
+        if matches!(frame, Poll::Ready(None)) || self.is_end_stream() {
             self.closing.done = true;
         }
         frame
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (mut size, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        match size.upper() {
+            Some(upper) => size.set_upper(upper + rest),
+            None => size.set_lower(size.lower() + rest),
+        }
+        size
     }
 }
 

@@ -2,11 +2,13 @@
 
 use crate::error::Result;
 use crate::problem::Problem;
-use minigpt_chat::Format;
+use crate::structured::Grammars;
+use minigpt_chat::{Format, ToolForm};
 use minigpt_generate::{Engine, EngineConfig, EngineThread};
 use minigpt_model::Gpt;
 use minigpt_model::parameters::Count;
 use minigpt_tokenizer::{END_OF_TEXT, Tokenizer};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -49,6 +51,10 @@ pub struct ServedModel {
     pub tokenizer: Option<Arc<Tokenizer>>,
     /// How it is spoken to.
     pub format: Format,
+    /// The names that its chat template mentions.
+    pub(crate) template_names: HashSet<String>,
+    /// How it writes that it calls a tool, if its template has tools.
+    pub(crate) tool_form: Option<ToolForm>,
     /// The tokens that end a text.
     pub stop_ids: Vec<u32>,
     /// What its matrices are kept in.
@@ -65,6 +71,7 @@ pub struct ServedModel {
     pub created: u64,
     /// What writes.
     pub engine: EngineThread,
+    pub(crate) grammars: Grammars,
 }
 
 impl ServedModel {
@@ -77,7 +84,10 @@ impl ServedModel {
         let engine = EngineThread::start(Engine::new(gpt.clone(), tokenizer.clone(), config)?);
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
         let parameters = Count::of(gpt.config()).total;
+        let (template_names, tool_form) = (format.names(), format.tool_form());
         Ok(Self {
+            template_names,
+            tool_form,
             name,
             aliases,
             path,
@@ -92,6 +102,7 @@ impl ServedModel {
             slots,
             created,
             engine,
+            grammars: Grammars::default(),
         })
     }
 
@@ -104,6 +115,11 @@ impl ServedModel {
     pub fn need_tokenizer(&self) -> Result<&Arc<Tokenizer>, Problem> {
         let none = || Problem::bad("this model has no tokenizer: give token ids, and take ids back");
         self.tokenizer.as_ref().ok_or_else(none)
+    }
+
+    /// Whether the model's chat template mentions a name: only what it mentions can change the prompt.
+    pub(crate) fn mentions(&self, name: &str) -> bool {
+        self.template_names.contains(name)
     }
 
     /// The token that a text begins with where there is no prompt.

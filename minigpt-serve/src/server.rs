@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::served_model::ServedModel;
 use crate::{connections, openapi, record, routes};
 use axum::Router;
-use axum::middleware::{from_fn_with_state, map_response};
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use minigpt_generate::EngineThread;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl Server {
             tokio::net::TcpListener::from_std(listener).map_err(Error::Threads)?
         };
         let serving = runtime.spawn(connections::serve(listener, router, Arc::clone(&app), stopped));
-        Ok(Running { app, address, runtime, stop, serving })
+        Ok(Running { app, address, runtime, stop, serving, failed: watch::Sender::new(None) })
     }
 }
 
@@ -97,6 +97,7 @@ fn router(app: &Arc<App>, more: Router<Arc<App>>, public: Router<Arc<App>>, api:
         .method_not_allowed_fallback(routes::wrong_method)
         .layer(Access::cors(app))
         .layer(from_fn_with_state(Arc::clone(app), access::check_source))
+        .layer(from_fn(connections::check_head))
         .layer(CatchPanicLayer::custom(record::broken))
         .layer(map_response(routes::mark))
         .layer(from_fn_with_state(Arc::clone(app), record::keep))
@@ -111,12 +112,21 @@ pub struct Running {
     runtime: Runtime,
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
+    /// The engine that has failed, if one has.
+    failed: watch::Sender<Option<(String, String)>>,
 }
 
 impl Running {
     /// Serves these models from now on; the first is the one that is meant where none is named.
     pub fn serve(&self, models: Vec<ServedModel>) -> Result<()> {
-        self.app.serve(models)
+        self.app.serve(models)?;
+        for model in self.app.loaded() {
+            let (failed, name) = (self.failed.clone(), model.name.clone());
+            model.engine.on_failure(move |why| {
+                failed.send_replace(Some((name, why.to_owned())));
+            });
+        }
+        Ok(())
     }
 
     /// Where it listens.
@@ -138,12 +148,25 @@ impl Running {
 
     /// Waits until the process is asked to stop: Ctrl-C, or a request to terminate. A second such signal ends the process as
     /// usual if [`Self::stop`] takes too long for somebody.
-    pub fn wait_for_signal(&self, mut signals: Signals) {
-        self.runtime.block_on(signals.next());
+    ///
+    /// # Errors
+    /// The engine of a model has failed: its requests have been answered with 503, and nothing more will be.
+    pub fn wait_for_signal(&self, mut signals: Signals) -> Result<()> {
+        let mut failed = self.failed.subscribe();
+        let failure = self.runtime.block_on(async {
+            tokio::select! {
+                () = signals.next() => None,
+                failed = failed.wait_for(Option::is_some) => failed.ok().and_then(|failed| failed.clone()),
+            }
+        });
+        if let Some((model, message)) = failure {
+            return Err(Error::EngineFailed { model, message });
+        }
         self.runtime.spawn(async move {
             signals.next().await;
             std::process::exit(130);
         });
+        Ok(())
     }
 
     /// Ends: nobody new is answered, running requests get their time, then all is over.

@@ -26,8 +26,8 @@ pub(crate) struct Texts {
     pub keeps_end: bool,
     /// What all of them cost.
     pub usage: UsageAnswer,
-    /// When the first prompt had been read.
-    pub read: Option<Instant>,
+    /// When the prompt of each had been read.
+    read: Vec<Option<Instant>>,
 }
 
 /// What is new in one of them.
@@ -46,6 +46,10 @@ pub(crate) struct End {
     pub reason: FinishWord,
     pub stop: Option<StoppedBy>,
     pub usage: Usage,
+    /// When its prompt had been read, which is when its first token came.
+    pub read: Option<Instant>,
+    /// When it ended.
+    pub ended: Instant,
 }
 
 impl Texts {
@@ -60,19 +64,10 @@ impl Texts {
     ) -> Result<Self, Problem> {
         let echoed = if echo { prompts.clone() } else { Vec::new() };
         let job = Job::start(model, account, settings.rows(prompts)?)?;
-        let rows = (0..job.rows()).map(|_| Writing::new(model)).collect();
+        let rows: Vec<Writing> = (0..job.rows()).map(|_| Writing::new(model)).collect();
+        let read = vec![None; rows.len()];
         let (model, usage) = (Arc::clone(model), UsageAnswer::default());
-        Ok(Self {
-            model,
-            job,
-            rows,
-            n: settings.n,
-            echoed,
-            tokens_matter,
-            keeps_end: false,
-            usage,
-            read: None,
-        })
+        Ok(Self { model, job, rows, n: settings.n, echoed, tokens_matter, keeps_end: false, usage, read })
     }
 
     /// How many texts there are.
@@ -82,8 +77,8 @@ impl Texts {
 
     /// The next piece of one of the texts; none when all have ended.
     pub async fn next(&mut self) -> Result<Option<News>, Problem> {
-        while let Some((index, event)) = self.job.next().await? {
-            let (piece, end) = self.take(index, event)?;
+        while let Some((index, at, event)) = self.job.next().await? {
+            let (piece, end) = self.take(index, at, event)?;
             let shows = !piece.text.is_empty() || (self.tokens_matter && !piece.tokens.is_empty());
             if shows || end.is_some() {
                 return Ok(Some(News { index, piece, end }));
@@ -92,11 +87,16 @@ impl Texts {
         Ok(None)
     }
 
-    fn take(&mut self, index: usize, event: EngineEvent) -> Result<(Piece, Option<End>), Problem> {
+    fn take(
+        &mut self,
+        index: usize,
+        at: Instant,
+        event: EngineEvent,
+    ) -> Result<(Piece, Option<End>), Problem> {
         let row = &mut self.rows[index];
         Ok(match event {
             EngineEvent::Prompt { logprobs, .. } => {
-                self.read.get_or_insert_with(Instant::now);
+                self.read[index] = Some(at);
                 let Some(prompt) = self.echoed.get(index / self.n) else {
                     return Ok((Piece::default(), None));
                 };
@@ -115,7 +115,8 @@ impl Texts {
                 // Of several texts of one prompt only the first reads it.
                 self.usage.add(usage, index % self.n);
                 let all = self.keeps_end && matches!(stop, Some(StoppedBy::Token(_)));
-                let end = End { reason: reason.into(), stop, usage };
+                let (read, ended) = (self.read[index], at);
+                let end = End { reason: reason.into(), stop, usage, read, ended };
                 (row.end(reason, rest, all), Some(end))
             }
             EngineEvent::Failed(error) => return Err(error.into()),

@@ -58,12 +58,8 @@ pub enum Error {
         /// Which entry, and what is wrong with it.
         what: String,
     },
-    /// A tokenizer of a kind that this crate does not have.
-    #[error(
-        "{}: {}; only GPT-2's byte-level BPE and MiniGPT's character vocabularies are supported",
-        path.display(),
-        shortened(what)
-    )]
+    /// A tokenizer that can't be run as a language model needs it.
+    #[error("{}: {}; such a tokenizer is not supported", path.display(), shortened(what))]
     Unsupported {
         /// The file.
         path: PathBuf,

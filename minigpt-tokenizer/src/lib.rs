@@ -16,7 +16,7 @@
 //!
 //! In reading order: `characters`, the simplest tokenizer; then byte-level BPE as a pipeline, `pretokenize` (text to
 //! pieces), `merges` (a piece to tokens), `bpe` (both together), `gpt2` (the built-in vocabulary) and `train` (a new
-//! one); `stream`, the same for text and ids that arrive in parts; `files`, tokenizers on disk; and `tokenizer`, one
+//! one); `pipeline`, all other tokenizers that a `tokenizer.json` describes; `stream`, the same for text and ids that arrive in parts; `files`, tokenizers on disk; and `tokenizer`, one
 //! name for all of it.
 
 mod bpe;
@@ -28,6 +28,7 @@ mod fingerprint;
 mod gpt2;
 mod merges;
 mod piece_stream;
+mod pipeline;
 mod pretokenize;
 mod special;
 mod stream;
@@ -40,6 +41,7 @@ pub use bpe::BpeTokenizer;
 pub use characters::{CharBuilder, CharTokenizer, PAD, SEP, UNK};
 pub use error::{Error, Result};
 pub use gpt2::END_OF_TEXT;
+pub use pipeline::PipelineTokenizer;
 pub use stream::{Incomplete, PendingBytes, StreamDecoder, StreamEncoder};
 pub use tokenizer::Tokenizer;
 pub use train::{BpeTrainer, TrainProgress};

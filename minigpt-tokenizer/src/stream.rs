@@ -5,7 +5,9 @@ use crate::bpe::{BpeState, BpeTokenizer};
 use crate::characters::CharTokenizer;
 use crate::error::{Error, Result};
 use crate::piece_stream::PieceStream;
+use crate::pipeline::{PipelineStream, PipelineTokenizer};
 use crate::tokenizer::Tokenizer;
+use std::borrow::Cow;
 use std::fmt;
 
 /// Turns ids into text one at a time.
@@ -25,11 +27,16 @@ impl PendingBytes {
     /// Takes one id and gives the characters that are now whole; bytes that are no UTF-8 become U+FFFD. `None` if the
     /// tokenizer does not know the id.
     pub fn push(&mut self, tokenizer: &Tokenizer, id: u32) -> Option<String> {
-        self.0.extend_from_slice(tokenizer.token_bytes(id)?);
-        let whole = self.0.len() - unfinished(&self.0);
+        let bytes = tokenizer.token_bytes(id)?;
+        Some(self.add(tokenizer, bytes))
+    }
+
+    fn add(&mut self, tokenizer: &Tokenizer, bytes: &[u8]) -> String {
+        self.0.extend_from_slice(bytes);
+        let whole = self.0.len() - unfinished(&self.0).max(tokenizer.held_at_end(&self.0));
         let text = String::from_utf8_lossy(&self.0[..whole]).into_owned();
         self.0.drain(..whole);
-        Some(text)
+        text
     }
 }
 
@@ -61,17 +68,22 @@ impl<'a> StreamDecoder<'a> {
 
     /// Takes one id and gives the characters that are now whole; bytes that are no UTF-8 become U+FFFD.
     pub fn push(&mut self, id: u32) -> Result<String> {
-        let Some(text) = self.pending.push(self.tokenizer, id) else {
+        let bytes = match self.position {
+            0 => self.tokenizer.first_token_bytes(id),
+            _ => self.tokenizer.token_bytes(id).map(Cow::from),
+        };
+        let Some(bytes) = bytes else {
             let vocab_size = self.tokenizer.vocab_size();
             return Err(Error::UnknownId { id, position: self.position, vocab_size });
         };
         self.position += 1;
-        Ok(text)
+        Ok(self.pending.add(self.tokenizer, &bytes))
     }
 
     /// Ends the stream; what was incomplete, if anything.
     pub fn finish(self) -> Option<Incomplete> {
-        (!self.pending.0.is_empty()).then_some(Incomplete { bytes: self.pending.0 })
+        let held = self.tokenizer.held_at_end(&self.pending.0);
+        (self.pending.0.len() > held).then_some(Incomplete { bytes: self.pending.0 })
     }
 }
 
@@ -95,6 +107,7 @@ pub struct StreamEncoder<'a>(Kind<'a>);
 enum Kind<'a> {
     Char { tokenizer: &'a CharTokenizer, position: usize },
     Bpe { tokenizer: &'a BpeTokenizer, pieces: PieceStream, state: Box<BpeState> },
+    Pipeline { tokenizer: &'a PipelineTokenizer, stream: PipelineStream },
 }
 
 impl<'a> StreamEncoder<'a> {
@@ -104,6 +117,7 @@ impl<'a> StreamEncoder<'a> {
             Tokenizer::Bpe(tokenizer) => {
                 Kind::Bpe { tokenizer, pieces: PieceStream::default(), state: Box::default() }
             }
+            Tokenizer::Pipeline(tokenizer) => Kind::Pipeline { tokenizer, stream: PipelineStream::default() },
         })
     }
 
@@ -119,6 +133,7 @@ impl<'a> StreamEncoder<'a> {
             Kind::Bpe { tokenizer, pieces, state } => {
                 pieces.push(text, |piece, position| tokenizer.encode_piece(piece, position, state, ids))
             }
+            Kind::Pipeline { tokenizer, stream } => stream.push(tokenizer, text, ids),
         }
     }
 
@@ -129,6 +144,7 @@ impl<'a> StreamEncoder<'a> {
             Kind::Bpe { tokenizer, mut pieces, mut state } => {
                 pieces.finish(|piece, position| tokenizer.encode_piece(piece, position, &mut state, ids))
             }
+            Kind::Pipeline { tokenizer, stream } => stream.finish(tokenizer, ids),
         }
     }
 }

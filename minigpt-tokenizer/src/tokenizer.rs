@@ -1,10 +1,11 @@
-//! One name for both kinds of tokenizer, and what they have in common.
+//! One name for all kinds of tokenizers, and what they have in common.
 
 use crate::bpe::{BpeState, BpeTokenizer};
 use crate::characters::CharTokenizer;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::gpt2;
+use crate::pipeline::PipelineTokenizer;
 use crate::special::{Part, Specials};
 use crate::stream::{StreamDecoder, StreamEncoder};
 use std::borrow::Cow;
@@ -17,6 +18,8 @@ pub enum Tokenizer {
     Char(CharTokenizer),
     /// Byte-level BPE: GPT-2's or one trained here.
     Bpe(BpeTokenizer),
+    /// Any other, as its `tokenizer.json` describes it.
+    Pipeline(PipelineTokenizer),
 }
 
 impl Tokenizer {
@@ -31,7 +34,8 @@ impl Tokenizer {
         files::open(path)
     }
 
-    /// Writes `tokenizer.json` and `tokenizer_config.json`, which Hugging Face tools open too.
+    /// Writes `tokenizer.json` and `tokenizer_config.json`, which Hugging Face tools open too. Files of a kind that is not
+    /// made here are written as they were read, byte for byte.
     pub fn save(&self, folder: &Path) -> Result<()> {
         files::save(self, folder)
     }
@@ -43,15 +47,22 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// The ids of a text in which the names of special tokens mean those tokens.
+    /// The ids of a text in which the names of special tokens mean those tokens. They begin with what the tokenizer's
+    /// post-processor puts before every text, such as `<s>`, where it has one.
     pub fn encode_with_special(&self, text: &str) -> Result<Vec<u32>> {
-        self.encode_parts(text, None)
+        match self {
+            Self::Pipeline(tokenizer) => tokenizer.encode_with_special(text),
+            _ => self.encode_parts(text, None),
+        }
     }
 
     /// The same for a text in which a guard, a character that stands for nothing, makes the name that it lies in ordinary
     /// text. Whoever puts guards into what others wrote can join it with names that are meant.
     pub fn encode_with_guard(&self, text: &str, guard: char) -> Result<Vec<u32>> {
-        self.encode_parts(text, Some(guard))
+        match self {
+            Self::Pipeline(tokenizer) => tokenizer.encode_with_guard(text, guard),
+            _ => self.encode_parts(text, Some(guard)),
+        }
     }
 
     fn encode_parts(&self, text: &str, guard: Option<char>) -> Result<Vec<u32>> {
@@ -85,10 +96,14 @@ impl Tokenizer {
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         let mut bytes = Vec::with_capacity(ids.len() * 4);
         for (position, &id) in ids.iter().enumerate() {
-            let token = self.token_bytes(id);
+            let token = match position {
+                0 => self.first_token_bytes(id),
+                _ => self.token_bytes(id).map(Cow::from),
+            };
             let vocab_size = self.vocab_size();
-            bytes.extend_from_slice(token.ok_or(Error::UnknownId { id, position, vocab_size })?);
+            bytes.extend_from_slice(&token.ok_or(Error::UnknownId { id, position, vocab_size })?);
         }
+        bytes.truncate(bytes.len() - self.held_at_end(&bytes));
         Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
     }
 
@@ -104,9 +119,8 @@ impl Tokenizer {
 
     /// How many bytes of text a token stands for: none for a special one, or one that is not in the vocabulary.
     pub fn byte_length(&self, id: u32) -> usize {
-        let bytes = self.token_bytes(id).unwrap_or_default();
-        let special = std::str::from_utf8(bytes).is_ok_and(|text| self.special_id(text) == Some(id));
-        if special { 0 } else { bytes.len() }
+        let special = self.specials().iter().any(|(_, special)| special == id);
+        if special { 0 } else { self.token_bytes(id).unwrap_or_default().len() }
     }
 
     /// How many tokens there are; ids are below it.
@@ -114,6 +128,7 @@ impl Tokenizer {
         match self {
             Self::Char(tokenizer) => tokenizer.vocab_size(),
             Self::Bpe(tokenizer) => tokenizer.vocab_size(),
+            Self::Pipeline(tokenizer) => tokenizer.vocab_size(),
         }
     }
 
@@ -132,6 +147,7 @@ impl Tokenizer {
         match self {
             Self::Char(characters) => Self::Char(characters.leaving_out()),
             Self::Bpe(bpe) => Self::Bpe(bpe),
+            Self::Pipeline(pipeline) => Self::Pipeline(pipeline.leaving_out()),
         }
     }
 
@@ -140,7 +156,18 @@ impl Tokenizer {
         match self {
             Self::Char(characters) => characters.unknown(text).collect(),
             Self::Bpe(_) => Vec::new(),
+            Self::Pipeline(pipeline) => pipeline.unknown(text),
         }
+    }
+
+    /// Like [`Self::unknown`], for text in which the names of special tokens mean those tokens.
+    pub fn unknown_beside_special(&self, text: &str) -> Vec<char> {
+        let parts = self.specials().split(text).into_iter();
+        let texts = parts.filter_map(|part| match part {
+            Part::Text(text) => Some(self.unknown(text)),
+            Part::Special(_) => None,
+        });
+        texts.flatten().collect()
     }
 
     /// Decodes ids as they come.
@@ -162,6 +189,7 @@ impl Tokenizer {
         match self {
             Self::Char(tokenizer) => tokenizer.encode_into(text, ids),
             Self::Bpe(tokenizer) => tokenizer.encode_into(text, state, ids),
+            Self::Pipeline(tokenizer) => tokenizer.encode_into(text, ids),
         }
     }
 
@@ -169,6 +197,7 @@ impl Tokenizer {
         match self {
             Self::Char(tokenizer) => tokenizer.specials(),
             Self::Bpe(tokenizer) => tokenizer.specials(),
+            Self::Pipeline(tokenizer) => tokenizer.specials(),
         }
     }
 
@@ -177,6 +206,23 @@ impl Tokenizer {
         match self {
             Self::Char(tokenizer) => tokenizer.token(id).map(str::as_bytes),
             Self::Bpe(tokenizer) => tokenizer.token(id),
+            Self::Pipeline(tokenizer) => tokenizer.token(id),
+        }
+    }
+
+    /// The bytes of a token with which a text begins: some decoders leave out the space before the first word.
+    pub(crate) fn first_token_bytes(&self, id: u32) -> Option<Cow<'_, [u8]>> {
+        match self {
+            Self::Pipeline(tokenizer) => tokenizer.first_token(id).map(Cow::from),
+            _ => self.token_bytes(id).map(Cow::from),
+        }
+    }
+
+    /// How many bytes at the end of a text are not shown if it ends there.
+    pub(crate) fn held_at_end(&self, bytes: &[u8]) -> usize {
+        match self {
+            Self::Pipeline(tokenizer) => tokenizer.held_at_end(bytes),
+            _ => 0,
         }
     }
 }

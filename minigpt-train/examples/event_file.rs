@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [metrics, sample, folder, resumed @ ..] = &args[..] else {
         return Err("usage: event_file METRICS.jsonl SAMPLE.txt FOLDER [RESUMED_AFTER_STEP]".into());
     };
-    let records = read(Path::new(metrics))?;
+    let records = read(Path::new(metrics))?.records;
     let began = BEGAN + records.first().map_or(0.0, |record| record.seconds);
     let mut events = EventFile::create(Path::new(folder), began, "localhost")?;
     if let [step, ..] = resumed {

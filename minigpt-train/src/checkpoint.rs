@@ -4,7 +4,8 @@ use crate::change::Change;
 use crate::config::TrainConfig;
 use crate::epoch::{EpochLoss, ExactNumber};
 use crate::error::{Error, Result};
-use crate::run_folder::{RunFolder, io};
+use crate::record::Warning;
+use crate::run_folder::{RunFolder, TRAINING_FILES, io, model_files, step_of};
 use candle_core::{Device, Tensor};
 use minigpt_data::Position;
 use minigpt_formats::hugging_face::{self, SaveOptions};
@@ -13,10 +14,10 @@ use minigpt_model::Gpt;
 use minigpt_tokenizer::Tokenizer;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-const STATE: &str = "training.json";
-const OPTIMIZER: &str = "optimizer.safetensors";
+const STATE: &str = TRAINING_FILES[0];
+const OPTIMIZER: &str = TRAINING_FILES[1];
 
 /// No state is longer than this.
 const LARGEST_STATE: u64 = 16 << 20;
@@ -59,13 +60,26 @@ pub struct State {
     pub changes: Vec<Change>,
 }
 
-/// The best validation of a run.
+/// The best evaluation of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Best {
     /// After which step.
     pub step: u64,
-    /// How good.
-    pub val_loss: f64,
+    /// The validation loss, where a part of the data is kept for validation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub val_loss: Option<f64>,
+    /// The questions answered, where the best model is chosen by them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<Answers>,
+}
+
+/// How many questions a model answers word for word.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answers {
+    /// Answered as expected.
+    pub right: u64,
+    /// Asked.
+    pub asked: u64,
 }
 
 /// A checkpoint, read.
@@ -97,32 +111,51 @@ pub struct Model<'a> {
     pub template: Option<&'a ChatTemplate>,
 }
 
-/// Writes the model folder `name` of a run; with what its optimiser remembers, all that resuming needs.
-pub fn save(run: &RunFolder, name: &str, model: Model, resume: Option<(&State, &Moments)>) -> Result<()> {
+/// Writes the model folder `name` of a run; with what its optimiser remembers, all that resuming needs. What stands there and
+/// is not a model folder of a run is moved aside.
+pub fn save(
+    run: &RunFolder,
+    name: &str,
+    model: Model,
+    resume: Option<(&State, &Moments)>,
+) -> Result<Option<Warning>> {
+    run.replace(name, |target| write(target, model, resume))
+}
+
+/// Writes the checkpoint of a step under its number, which is refused where something else stands there.
+pub fn save_numbered(run: &RunFolder, model: Model, state: &State, moments: &Moments) -> Result<()> {
+    let name = format!("step-{:08}", state.step);
+    run.replace_own(&name, |target| write(target, model, Some((state, moments))))
+}
+
+fn write(target: &Path, model: Model, resume: Option<(&State, &Moments)>) -> Result<()> {
     let Model { gpt, extra, tokenizer, template } = model;
     let mut extra = extra.clone();
     if let (Some(template), Some(tokenizer)) = (template, tokenizer) {
-        // What it learned ends as its template says, whatever the model that it began with says.
-        extra.extend(template.config_keys(tokenizer));
+        for (key, id) in template.config_keys(tokenizer) {
+            // A key that says null says nothing.
+            let known = extra.entry(key).or_insert(serde_json::Value::Null);
+            if known.is_null() {
+                *known = id;
+            }
+        }
     }
-    run.replace(name, |target| {
-        hugging_face::save_as(gpt.view(), &extra, target, SaveOptions::default(), &mut |_, _| {})?;
-        if let Some(tokenizer) = tokenizer {
-            tokenizer.save(target)?;
-        }
-        if let Some(template) = template {
-            template.save(target)?;
-        }
-        if let Some((state, moments)) = resume {
-            let path = target.join(OPTIMIZER);
-            candle_core::safetensors::save(moments, &path)
-                .map_err(|e| Error::Checkpoint(format!("could not write {}: {e}", path.display())))?;
-            let path = target.join(STATE);
-            let text = serde_json::to_string_pretty(state).map_err(|e| Error::Checkpoint(e.to_string()))?;
-            std::fs::write(&path, text + "\n").map_err(|e| io(&path, e))?;
-        }
-        Ok(())
-    })
+    hugging_face::save_as(gpt.view(), &extra, target, SaveOptions::default(), &mut |_, _| {})?;
+    if let Some(tokenizer) = tokenizer {
+        tokenizer.save(target)?;
+    }
+    if let Some(template) = template {
+        template.save(target)?;
+    }
+    if let Some((state, moments)) = resume {
+        let path = target.join(OPTIMIZER);
+        candle_core::safetensors::save(moments, &path)
+            .map_err(|e| Error::Checkpoint(format!("could not write {}: {e}", path.display())))?;
+        let path = target.join(STATE);
+        let text = serde_json::to_string_pretty(state).map_err(|e| Error::Checkpoint(e.to_string()))?;
+        std::fs::write(&path, text + "\n").map_err(|e| io(&path, e))?;
+    }
+    Ok(())
 }
 
 /// Whether there is something to resume.
@@ -161,24 +194,28 @@ pub fn load(folder: &Path, device: &Device) -> Result<Checkpoint> {
     Ok(Checkpoint { gpt, extra, state, optimizer })
 }
 
-/// Removes all numbered checkpoints but the newest `keep`.
+/// Removes the numbered checkpoints of a run but the newest `keep`. A folder that is not one, by its name and by every file in
+/// it, is left alone.
 pub fn rotate(run: &RunFolder, keep: usize) -> Result<()> {
     let entries = std::fs::read_dir(run.path()).map_err(|e| io(run.path(), e))?;
-    let mut numbered: Vec<_> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.file_name().is_some_and(|name| is_numbered(&name.to_string_lossy())))
+    let mut numbered: Vec<(u64, PathBuf)> = entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            Some((step_of(&entry.file_name().to_string_lossy())?, entry.path()))
+        })
+        .filter(|(step, path)| is_checkpoint_of(*step, path))
         .collect();
-    // Numbers have leading zeros: the order of names is the order of steps.
     numbered.sort();
     let old = numbered.len().saturating_sub(keep);
-    for path in &numbered[..old] {
+    for (_, path) in &numbered[..old] {
         minigpt_files::remove_folder(path)?;
     }
     Ok(())
 }
 
-/// Whether a folder has the name of a numbered checkpoint, and not merely one that begins like it.
-fn is_numbered(name: &str) -> bool {
-    let digits = name.strip_prefix("step-").unwrap_or_default();
-    digits.len() >= 8 && digits.bytes().all(|byte| byte.is_ascii_digit())
+/// Whether a folder is the checkpoint of a step, and nothing else is in it.
+fn is_checkpoint_of(step: u64, folder: &Path) -> bool {
+    !minigpt_files::is_link(folder)
+        && matches!(minigpt_files::foreign_entry(folder, &model_files()), Ok(None))
+        && state(folder).is_ok_and(|state| state.step == step)
 }

@@ -8,6 +8,17 @@ use serde::{Deserialize, Serialize};
 /// Parts that a batch may be split into.
 pub const MOST_PARTS: usize = 4096;
 
+/// What the best model of a run is chosen by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BestBy {
+    /// The lowest validation loss.
+    #[default]
+    Loss,
+    /// The most questions answered word for word: of the validation part, or of the training part if none is kept.
+    Answers,
+}
+
 /// Everything about a training run but the model and the data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -65,7 +76,9 @@ pub struct TrainConfig {
     /// Copies of the model in f16 to keep in `snapshots`, close to each other at first and ever farther apart; 0 for none. When
     /// absent 16, or none of a model of more than 5 million parameters.
     pub snapshots: Option<u64>,
-    /// Evaluations without a better validation loss after which to stop; 0 for never.
+    /// What the best model is chosen by.
+    pub best_by: BestBy,
+    /// Evaluations without a better one after which to stop; 0 for never.
     pub patience: u64,
     /// Steps between samples; 0 for none.
     pub sample_interval: u64,
@@ -103,6 +116,7 @@ impl Default for TrainConfig {
             save_seconds: 30.0,
             keep_checkpoints: 0,
             snapshots: None,
+            best_by: BestBy::Loss,
             patience: 0,
             sample_interval: 0,
             max_minutes: 0.0,
@@ -147,7 +161,9 @@ impl TrainConfig {
         ];
         for (name, value) in numbers {
             if !(value >= 0.0 && value.is_finite()) {
-                return Err(Error::Config(format!("{name} is {value}; it must not be negative")));
+                let rule =
+                    if value.is_finite() { "it must not be negative" } else { "it must be a finite number" };
+                return Err(Error::Config(format!("{name} is {value:?}; {rule}")));
             }
         }
         let shares = [("beta1", self.beta1), ("beta2", self.beta2), ("muon_momentum", self.muon_momentum)];
@@ -159,6 +175,12 @@ impl TrainConfig {
             }
         }
         Ok(())
+    }
+
+    /// The same with nothing in `max_iters` where the run is counted in epochs: it has no meaning there.
+    pub fn with_one_length(self) -> Self {
+        let max_iters = if self.epochs.is_some() { Self::default().max_iters } else { self.max_iters };
+        Self { max_iters, ..self }
     }
 
     /// The learning rate over a run of so many steps.

@@ -24,9 +24,27 @@ pub enum Error {
         /// What was asked for.
         to: String,
     },
+    /// The run was begun with other data, or with another tokenizer.
+    #[error("the run was begun with another {what} ({then}) than this one ({now})")]
+    OtherData {
+        /// The data set, or the tokenizer.
+        what: &'static str,
+        /// Its fingerprint then.
+        then: String,
+        /// Its fingerprint now.
+        now: String,
+    },
     /// Another process is training in the same folder.
     #[error("{}: another run is training here; wait for it, or choose another folder", .0.display())]
     Locked(PathBuf),
+    /// A folder that holds files which a run would overwrite.
+    #[error("{} holds {name}, which no run has written: choose another folder", path.display())]
+    ForeignFolder {
+        /// The folder.
+        path: PathBuf,
+        /// The file or folder in it.
+        name: String,
+    },
     /// A loss, a gradient, a weight or a moment is not finite any more.
     #[error(
         "step {step}: the {what} is {value}: training has diverged. Nothing of this step was saved: {kept}. Try a lower \
@@ -42,6 +60,9 @@ pub enum Error {
         /// Which checkpoints there are, and what they hold.
         kept: String,
     },
+    /// The questions that a model is judged by could not be asked.
+    #[error("the model could not be asked questions: {0}")]
+    Judge(String),
     /// A parameter that the loss does not depend on.
     #[error(
         "no gradient reached {0}: the loss does not depend on it, or an operation of the pass was not recorded"

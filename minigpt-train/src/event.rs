@@ -1,7 +1,7 @@
 //! What happens in a run, told to whoever watches.
 
 use crate::checkpoint::Best;
-use crate::record::StepRecord;
+use crate::record::{StepRecord, Warning};
 use minigpt_model::Gpt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -48,6 +48,10 @@ pub enum Event<'a> {
         /// The text.
         text: &'a str,
     },
+    /// Something beside the training itself went wrong; the run goes on.
+    Warning(&'a Warning),
+    /// The validation loss has risen for some time while the training loss falls. Told once.
+    Overfitting(&'a Overfitting),
     /// A model folder was written.
     Saved {
         /// After which step.
@@ -55,6 +59,20 @@ pub enum Event<'a> {
         /// Where it is.
         path: PathBuf,
     },
+}
+
+/// How much a model has begun to learn its data by heart.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Overfitting {
+    /// The best validation so far.
+    pub best: Best,
+    /// The validation loss now.
+    pub val_loss: f64,
+    /// The mean training loss of the steps before the best validation; where the run was resumed since, before the first
+    /// evaluation after that.
+    pub train_then: f64,
+    /// The same of the steps before this one.
+    pub train_now: f64,
 }
 
 /// Whoever watches a run.

@@ -38,6 +38,7 @@ mod flat;
 mod gradients;
 mod muon;
 mod optimizer;
+mod overfitting;
 mod ranks;
 pub mod record;
 mod recorder;
@@ -48,17 +49,17 @@ mod training_data;
 mod workers;
 
 pub use change::Change;
-pub use config::TrainConfig;
+pub use config::{BestBy, TrainConfig};
 pub use epoch::{EpochLoss, ExactNumber};
 pub use error::{Error, Result};
 pub use evaluate::{Evaluation, evaluate};
-pub use event::{Ended, Event, Observer, Report};
+pub use event::{Ended, Event, Observer, Overfitting, Report};
 pub use exchange::{Alone, Exchange, Launcher, MpiRank, ThreadRank};
 pub use gradients::Gradients;
 pub use optimizer::{Optimizer, OptimizerConfig, OptimizerKind};
 pub use run_folder::RunFolder;
 pub use schedule::{Decay, Schedule};
-pub use trainer::Trainer;
+pub use trainer::{Judge, Trainer};
 pub use training_data::TrainingData;
 pub use workers::Workers;
 

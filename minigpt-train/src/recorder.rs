@@ -1,57 +1,123 @@
 //! What a run leaves behind beside its models: `metrics.jsonl`, `samples.jsonl`, TensorBoard's event file, and a picture of the loss.
+//!
+//! Nothing here ends a run. What can't be written is told as a [`Warning`], once until it can be written again.
 
-use crate::error::Result;
-use crate::record::{self, Axis, EventFile, Metrics, SampleLog, StepRecord, loss_chart};
-use crate::run_folder::RunFolder;
-use std::path::PathBuf;
+use crate::record::{self, Axis, EventFile, Metrics, Result, SampleLog, StepRecord, Warning, loss_chart};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Writes a run's records.
+const METRICS: &str = "metrics.jsonl";
+const SAMPLES: &str = "samples.jsonl";
+const PICTURE: &str = "loss.svg";
+const EVENTS: &str = "events";
+
+/// Writes a run's records into its folder, which is named each time because it may be moved.
 #[derive(Debug)]
 pub struct Recorder {
     metrics: Metrics,
     samples: SampleLog,
-    events: EventFile,
-    path: PathBuf,
+    events: Option<EventFile>,
+    /// What was last said of each file that can't be written.
+    problems: BTreeMap<&'static str, String>,
+    warnings: Vec<Warning>,
 }
 
 impl Recorder {
     /// Records a run from a step on; what was recorded beyond it (and lost with a crash) is forgotten.
-    pub fn new(run: &RunFolder, step: u64) -> Result<Self> {
-        let path = run.join("metrics.jsonl");
-        let metrics = match step {
-            0 => Metrics::create(&path)?,
-            step => Metrics::resume(&path, step)?,
+    pub fn new(folder: &Path, step: u64) -> Self {
+        let (metrics, samples) = (folder.join(METRICS), folder.join(SAMPLES));
+        let mut recorder = Self {
+            metrics: Metrics::unopened(&metrics),
+            samples: SampleLog::unopened(&samples),
+            events: None,
+            problems: BTreeMap::new(),
+            warnings: Vec::new(),
         };
-        let samples = SampleLog::resume(&run.join("samples.jsonl"), step)?;
-        let mut events = EventFile::create(run.path(), now(), &host())?;
-        if step > 0 {
-            events.restart(step + 1, now())?;
+        if step == 0 {
+            let begun = Metrics::create(&metrics).map(|metrics| recorder.metrics = metrics);
+            recorder.tell(METRICS, begun);
+            let begun = SampleLog::create(&samples).map(|samples| recorder.samples = samples);
+            recorder.tell(SAMPLES, begun);
+        } else {
+            let warnings;
+            (recorder.metrics, warnings) = Metrics::resume(&metrics, step);
+            recorder.warnings.extend(warnings);
+            let warnings;
+            (recorder.samples, warnings) = SampleLog::resume(&samples, step);
+            recorder.warnings.extend(warnings);
         }
-        Ok(Self { metrics, samples, events, path: run.path().to_owned() })
+        recorder
+            .with_events(folder, |events| if step > 0 { events.restart(step + 1, now()) } else { Ok(()) });
+        recorder
+    }
+
+    /// What went wrong since this was last asked.
+    pub fn warnings(&mut self) -> Vec<Warning> {
+        std::mem::take(&mut self.warnings)
     }
 
     /// Records a step.
-    pub fn log(&mut self, record: &StepRecord) -> Result<()> {
-        self.metrics.append(record)?;
-        self.events.record(record, now())?;
-        Ok(self.events.flush()?)
+    pub fn log(&mut self, folder: &Path, record: &StepRecord) {
+        let written = self.metrics.append_at(&folder.join(METRICS), record);
+        let warning = self.tell(METRICS, written).flatten();
+        self.warnings.extend(warning);
+        self.with_events(folder, |events| events.record(record, now()));
     }
 
     /// Records a text that the model wrote.
-    pub fn sample(&mut self, step: u64, text: &str) -> Result<()> {
-        self.samples.append(step, text)?;
-        self.events.sample(step, now(), text)?;
-        Ok(self.events.flush()?)
+    pub fn sample(&mut self, folder: &Path, step: u64, text: &str) {
+        let written = self.samples.append(&folder.join(SAMPLES), step, text);
+        let warning = self.tell(SAMPLES, written).flatten();
+        self.warnings.extend(warning);
+        self.with_events(folder, |events| events.sample(step, now(), text));
     }
 
     /// Draws the loss so far.
-    pub fn draw(&self) -> Result<()> {
-        let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let records = record::read(&self.path.join("metrics.jsonl"))?;
-        let svg = loss_chart(&[(name, records)], Axis::Step).svg();
-        Ok(minigpt_files::write_file(&self.path.join("loss.svg"), svg.as_bytes())?)
+    pub fn draw(&mut self, folder: &Path) {
+        let drawn = draw(folder);
+        self.tell(PICTURE, drawn);
     }
+
+    /// Writes into TensorBoard's file, or into a new one where that is gone.
+    fn with_events(&mut self, folder: &Path, write: impl FnOnce(&mut EventFile) -> Result<()>) {
+        let here = self.events.take().filter(|events| events.is_in(folder));
+        let written =
+            here.map_or_else(|| EventFile::create(folder, now(), &host()), Ok).and_then(|mut events| {
+                write(&mut events)?;
+                events.flush()?;
+                Ok(events)
+            });
+        self.events = self.tell(EVENTS, written);
+    }
+
+    /// Keeps what went wrong with a file, unless that was said already.
+    fn tell<T>(&mut self, file: &'static str, result: Result<T>) -> Option<T> {
+        match result {
+            Ok(value) => {
+                self.problems.remove(file);
+                Some(value)
+            }
+            Err(error) => {
+                let text = error.to_string();
+                if self.problems.insert(file, text.clone()) != Some(text) {
+                    self.warnings.push(Warning::NotRecorded(error));
+                }
+                None
+            }
+        }
+    }
+}
+
+fn draw(folder: &Path) -> Result<()> {
+    let path = folder.join(METRICS);
+    if !minigpt_files::is_there(&path)? {
+        return Ok(());
+    }
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let log = record::read(&path)?;
+    let svg = loss_chart(&[(name, log.records)], Axis::Step).svg();
+    Ok(minigpt_files::write_file(&folder.join(PICTURE), svg.as_bytes())?)
 }
 
 /// Seconds since 1970, as TensorBoard counts.

@@ -1,25 +1,43 @@
 //! The folder of a training run: one run at a time, and model folders in it that are always whole.
+//!
+//! A run folder stands among a person's own files, and the person may put files into it, move it or replace it while a run
+//! trains. What a run removes is only what a run has written, and it writes only into the folder that it began in.
 
 use crate::error::{Error, Result};
-use minigpt_files::{Lock, NewFolder};
+use crate::record::Warning;
+use minigpt_files::{Lock, NewFolder, foreign_entry, free_name, is_link, is_there};
+use minigpt_formats::hugging_face;
 use std::path::{Path, PathBuf};
+
+/// What training writes into a model folder beside the model.
+pub(crate) const TRAINING_FILES: [&str; 2] = ["training.json", "optimizer.safetensors"];
+/// The folder of the snapshots.
+pub(crate) const SNAPSHOTS: &str = "snapshots";
+/// The other names in a run folder, but for those with a step in them.
+const NAMES: [&str; 7] =
+    ["config.toml", "metrics.jsonl", "samples.jsonl", "loss.svg", "best", "last", SNAPSHOTS];
 
 /// A run folder that this process trains in.
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl RunFolder {
     /// Opens or makes a run folder, takes its lock, and mends what a killed process left in it.
+    ///
+    /// # Errors
+    /// Another process trains there, or the folder holds files that would be overwritten and are not those of a run.
     pub fn open(path: &Path) -> Result<Self> {
-        let lock = Lock::take(path).map_err(|error| match error {
-            minigpt_files::Error::Busy { path } => Error::Locked(path),
-            error => error.into(),
-        })?;
-        NewFolder::recover_all(path)?;
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        refuse_foreign(path)?;
+        let lock = take(path)?;
+        NewFolder::recover_all(path, |name| matches!(name, "best" | "last") || step_of(name).is_some())?;
+        let snapshots = path.join(SNAPSHOTS);
+        if snapshots.is_dir() && !is_link(&snapshots) {
+            NewFolder::recover_all(&snapshots, |name| name.starts_with("step-"))?;
+        }
+        Ok(Self { path: path.to_owned(), lock })
     }
 
     /// Its path.
@@ -32,13 +50,98 @@ impl RunFolder {
         self.path.join(name)
     }
 
+    /// Finds the folder where it is now, which [`path`](Self::path) is from then on. Returns what a person should know: that it
+    /// was moved, or that it is gone and the run goes on in another one.
+    ///
+    /// # Errors
+    /// The folder is gone and no other can be made.
+    pub fn locate(&mut self) -> Result<Option<Warning>> {
+        let moved = match self.lock.folder() {
+            Ok(path) if path == self.path => return Ok(None),
+            Ok(path) => Warning::Moved { from: self.path.clone(), to: path },
+            Err(minigpt_files::Error::Busy { path }) => match Lock::take(&path) {
+                // Only the file was removed.
+                Ok(lock) => {
+                    (self.path, self.lock) = (path, lock);
+                    return Ok(None);
+                }
+                Err(_) => Warning::Replaced { to: free_name(&path)?, path },
+            },
+            Err(_) if is_there(&self.path)? => {
+                Warning::Replaced { path: self.path.clone(), to: free_name(&self.path)? }
+            }
+            Err(_) => Warning::Removed { path: self.path.clone() },
+        };
+        match &moved {
+            Warning::Removed { path } | Warning::Replaced { to: path, .. } => self.lock = take(path)?,
+            _ => {}
+        }
+        if let Warning::Moved { to, .. } | Warning::Replaced { to, .. } = &moved {
+            self.path.clone_from(to);
+        }
+        Ok(Some(moved))
+    }
+
     /// Replaces a folder inside it: `write` fills a new one beside it, which then takes the old one's place. A crash
-    /// at any instant leaves the old or the new one, whole.
-    pub fn replace(&self, name: &str, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-        let folder = NewFolder::create(&self.join(name))?;
+    /// at any instant leaves the old or the new one, whole. What stands there and is not a model folder of a run is moved
+    /// aside.
+    pub fn replace(&self, name: &str, write: impl FnOnce(&Path) -> Result<()>) -> Result<Option<Warning>> {
+        let path = self.join(name);
+        let folder = NewFolder::create(&path)?;
+        write(folder.path())?;
+        let aside = folder.put_in_place_of(&model_files())?;
+        Ok(aside.map(|aside| Warning::SetAside { path, aside }))
+    }
+
+    /// The same for a folder that the run can do without: refuses to touch what is not a model folder of a run.
+    pub fn replace_own(&self, name: &str, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+        let path = self.join(name);
+        let parent = path.parent().filter(|parent| *parent != self.path);
+        if let Some(link) = parent.into_iter().chain([&*path]).find(|path| is_link(path)) {
+            return Err(minigpt_files::Error::Link { path: link.to_owned() }.into());
+        }
+        if let Some(other) = foreign_entry(&path, &model_files())? {
+            return Err(minigpt_files::Error::NotOurs { path, other }.into());
+        }
+        let folder = NewFolder::create(&path)?;
         write(folder.path())?;
         Ok(folder.put_in_place()?)
     }
+}
+
+/// The lock of a folder, or that another run has it.
+fn take(path: &Path) -> Result<Lock> {
+    Lock::take(path).map_err(|error| match error {
+        minigpt_files::Error::Busy { path } => Error::Locked(path),
+        error => error.into(),
+    })
+}
+
+/// Refuses a folder in which no run ever was, but which holds what a run would overwrite.
+fn refuse_foreign(path: &Path) -> Result<()> {
+    if Lock::is_known(path)? || is_there(&path.join("last").join(TRAINING_FILES[0]))? {
+        return Ok(());
+    }
+    let Ok(entries) = std::fs::read_dir(path) else { return Ok(()) };
+    for entry in entries {
+        let name = entry.map_err(|e| io(path, e))?.file_name().to_string_lossy().into_owned();
+        if NAMES.contains(&name.as_str()) || step_of(&name).is_some() {
+            return Err(Error::ForeignFolder { path: path.to_owned(), name });
+        }
+    }
+    Ok(())
+}
+
+/// The names of the files in a model folder of a run.
+pub(crate) fn model_files() -> Vec<&'static str> {
+    [hugging_face::FILES, &TRAINING_FILES].concat()
+}
+
+/// The step in the name of a numbered checkpoint, `step-00000250`, and not merely of one that begins like it.
+pub(crate) fn step_of(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("step-")?;
+    let all_digits = digits.len() >= 8 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|_| all_digits)
 }
 
 pub(crate) fn io(path: &Path, problem: std::io::Error) -> Error {
@@ -51,11 +154,11 @@ mod tests {
     use std::fs;
 
     fn write(text: &str) -> impl Fn(&Path) -> Result<()> {
-        move |folder| fs::write(folder.join("file"), text).map_err(|e| io(folder, e))
+        move |folder| fs::write(folder.join("config.json"), text).map_err(|e| io(folder, e))
     }
 
     fn read(run: &RunFolder) -> String {
-        fs::read_to_string(run.join("last/file")).unwrap()
+        fs::read_to_string(run.join("last/config.json")).unwrap()
     }
 
     #[test]
@@ -90,14 +193,90 @@ mod tests {
         ];
         for (folders, survivor) in cases {
             let dir = tempfile::tempdir().unwrap();
+            fs::write(dir.path().join(".lock"), "").unwrap();
             for folder in folders {
                 fs::create_dir(dir.path().join(folder)).unwrap();
-                fs::write(dir.path().join(folder).join("file"), folder).unwrap();
+                fs::write(dir.path().join(folder).join("config.json"), folder).unwrap();
             }
             let run = RunFolder::open(dir.path()).unwrap();
             assert_eq!(read(&run), survivor);
             assert!(!run.join(".last.old").exists() && !run.join(".last.new").exists());
         }
+    }
+
+    #[test]
+    fn a_folder_with_files_that_no_run_wrote_is_refused_and_stays_as_it_is() {
+        for name in ["config.toml", "metrics.jsonl", "best", "step-00000002", "snapshots"] {
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(dir.path().join(name), "mine").unwrap();
+            for _ in 0..2 {
+                let error = RunFolder::open(dir.path()).unwrap_err().to_string();
+                assert!(error.contains(name) && error.contains("choose another folder"), "{error}");
+            }
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+            fs::remove_file(dir.path().join(name)).unwrap();
+            RunFolder::open(dir.path()).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_a_person_put_into_a_model_folder_is_never_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunFolder::open(dir.path()).unwrap();
+        assert!(run.replace("last", write("one")).unwrap().is_none());
+        fs::write(run.join("last/notes.txt"), "mine").unwrap();
+        let warning = run.replace("last", write("two")).unwrap();
+        let Some(Warning::SetAside { aside, .. }) = warning else { panic!("{warning:?}") };
+        assert_eq!(fs::read_to_string(aside.join("notes.txt")).unwrap(), "mine");
+        assert_eq!(read(&run), "two");
+        fs::create_dir(run.join("step-00000003")).unwrap();
+        fs::write(run.join("step-00000003/notes.txt"), "mine").unwrap();
+        let error = run.replace_own("step-00000003", write("three")).unwrap_err().to_string();
+        assert!(error.contains("notes.txt"), "{error}");
+        assert_eq!(fs::read_to_string(run.join("step-00000003/notes.txt")).unwrap(), "mine");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn snapshots_are_not_written_through_a_link() {
+        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let run = RunFolder::open(dir.path()).unwrap();
+        std::os::unix::fs::symlink(other.path(), run.join(SNAPSHOTS)).unwrap();
+        assert!(run.replace_own("snapshots/step-1", write("one")).is_err());
+        assert_eq!(fs::read_dir(other.path()).unwrap().count(), 0);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_run_goes_where_its_folder_goes_and_never_into_a_successor() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(dir.path()).unwrap();
+        let (path, moved) = (base.join("run"), base.join("moved"));
+        let mut run = RunFolder::open(&path).unwrap();
+        assert!(run.locate().unwrap().is_none());
+        assert!(std::process::Command::new("mv").args([&path, &moved]).status().unwrap().success());
+        let successor = RunFolder::open(&path).unwrap();
+        assert!(matches!(run.locate().unwrap(), Some(Warning::Moved { .. })));
+        assert_eq!(run.path(), moved);
+        run.replace("last", write("one")).unwrap();
+        assert!(!successor.join("last").exists() && moved.join("last").exists());
+        // Without its lock it is still its own; with that of another process it is not.
+        fs::remove_file(moved.join(".lock")).unwrap();
+        assert!(run.locate().unwrap().is_none());
+        fs::remove_file(moved.join(".lock")).unwrap();
+        // Without a lock, a folder with other files of a run's names would be refused.
+        fs::remove_dir_all(moved.join("last")).unwrap();
+        let thief = RunFolder::open(&moved).unwrap();
+        assert!(matches!(run.locate().unwrap(), Some(Warning::Replaced { .. })));
+        assert_eq!(run.path(), base.join("moved.aside"));
+        drop(thief);
+        fs::remove_dir_all(run.path()).unwrap();
+        assert!(matches!(run.locate().unwrap(), Some(Warning::Removed { .. })));
+        assert!(run.path().is_dir());
+        fs::remove_dir_all(run.path()).unwrap();
+        fs::create_dir(run.path()).unwrap();
+        assert!(matches!(run.locate().unwrap(), Some(Warning::Replaced { .. })));
+        assert_eq!(run.path(), base.join("moved.aside.aside"));
     }
 
     #[test]

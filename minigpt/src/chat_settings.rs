@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::model_folder::ModelFolder;
+use crate::settings::whole_number;
 use minigpt_chat::Format;
 use minigpt_data::QaEncoder;
 use minigpt_generate::{GenerationConfig, Style};
@@ -20,12 +21,15 @@ pub struct ChatSettings {
 
 impl ChatSettings {
     /// The names that [`Self::set`] knows.
-    pub const NAMES: [&str; 11] = [
+    pub const NAMES: [&str; 14] = [
         "temperature",
         "top_k",
         "top_p",
         "min_p",
         "repetition_penalty",
+        "frequency_penalty",
+        "presence_penalty",
+        "repeat_last_n",
         "max_new_tokens",
         "seed",
         "stop",
@@ -66,18 +70,21 @@ impl ChatSettings {
         };
         match name {
             "temperature" => {
-                generation.temperature = number(name, value)?;
+                generation.temperature = real(name, value)?;
                 generation.do_sample = generation.temperature > 0.0;
                 if generation.temperature == 0.0 {
                     generation.temperature = 1.0;
                 }
             }
-            "top_k" => generation.top_k = number(name, value)?,
-            "top_p" => generation.top_p = number(name, value)?,
-            "min_p" => generation.min_p = number(name, value)?,
-            "repetition_penalty" => generation.repetition_penalty = number(name, value)?,
-            "max_new_tokens" => generation.max_new_tokens = number(name, value)?,
-            "seed" => generation.seed = number(name, value)?,
+            "top_k" => generation.top_k = whole(name, value)?,
+            "top_p" => generation.top_p = real(name, value)?,
+            "min_p" => generation.min_p = real(name, value)?,
+            "repetition_penalty" => generation.repetition_penalty = real(name, value)?,
+            "frequency_penalty" => generation.frequency_penalty = real(name, value)?,
+            "presence_penalty" => generation.presence_penalty = real(name, value)?,
+            "repeat_last_n" => generation.repeat_last_n = Some(whole(name, value)?),
+            "max_new_tokens" => generation.max_new_tokens = whole(name, value)?,
+            "seed" => generation.seed = whole(name, value)?,
             "stop" => generation.stop_strings = vec![value.replace("\\n", "\n")],
             "guard" => new.guard = on_or_off(name, value)?,
             "history" => new.history = on_or_off(name, value)?,
@@ -93,11 +100,15 @@ impl ChatSettings {
     }
 }
 
-fn number<T: FromStr>(name: &str, value: &str) -> Result<T>
-where
-    T::Err: std::fmt::Display,
-{
-    value.parse().map_err(|error| Error::Setting(format!("{name} can't be {value}: {error}")))
+/// A whole number, in the spellings that options take.
+fn whole<T: FromStr>(name: &str, value: &str) -> Result<T> {
+    let number = whole_number(value).and_then(|digits| digits.parse().ok());
+    number.ok_or_else(|| Error::Setting(format!("{name} is {value}: a whole number is needed, 0 or more")))
+}
+
+fn real(name: &str, value: &str) -> Result<f64> {
+    let number = value.parse().ok().filter(|number: &f64| number.is_finite());
+    number.ok_or_else(|| Error::Setting(format!("{name} is {value}: a number is needed")))
 }
 
 fn on_or_off(name: &str, value: &str) -> Result<bool> {
@@ -123,7 +134,7 @@ mod tests {
                 "guard" => "off",
                 "history" => "on",
                 "style" => "story",
-                "top_k" | "max_new_tokens" | "seed" => "7",
+                "top_k" | "max_new_tokens" | "repeat_last_n" | "seed" => "7",
                 _ => "0.5",
             };
             let mut changed = settings();
@@ -139,6 +150,14 @@ mod tests {
         assert!(settings.generation.do_sample && settings.generation.temperature == 0.7);
         settings.set("temperature", "0").unwrap();
         assert!(settings.generation.is_greedy());
+    }
+
+    #[test]
+    fn whole_numbers_are_taken_as_options_take_them() {
+        let mut settings = settings();
+        settings.set("max_new_tokens", "1e3").unwrap();
+        settings.set("seed", "1_000").unwrap();
+        assert_eq!((settings.generation.max_new_tokens, settings.generation.seed), (1000, 1000));
     }
 
     #[test]
@@ -159,9 +178,19 @@ mod tests {
     #[test]
     fn nonsense_is_refused_and_changes_nothing() {
         let mut changed = settings();
-        for (name, value) in
-            [("temperature", "-1"), ("top_p", "7"), ("top_k", "many"), ("guard", "1"), ("x", "1")]
-        {
+        for (name, value) in [
+            ("temperature", "-1"),
+            ("temperature", "5000"),
+            ("temperature", "nan"),
+            ("repetition_penalty", "1e300"),
+            ("min_p", "inf"),
+            ("top_p", "7"),
+            ("top_k", "many"),
+            ("top_k", "-1"),
+            ("max_new_tokens", "1.5"),
+            ("guard", "1"),
+            ("x", "1"),
+        ] {
             let error = format!("{:#}", changed.set(name, value).unwrap_err());
             assert!(error.contains(name), "{error}");
             assert_eq!(changed, settings());

@@ -4,7 +4,8 @@ use crate::error::{Error, Result};
 use crate::model_folder::ModelFolder;
 use minigpt_generate::{GenerationConfig, Sampler, processors, sampling};
 use minigpt_insight::{
-    Boundary, ParsedSentence, Subject, TokenizedSentence, Walk, WalkChoice, WalkFocus, boundaries_of, walk,
+    Boundary, ParsedSentence, Subject, TokenizedSentence, Walk, WalkChoice, WalkDraw, WalkFocus,
+    boundaries_of, walk,
 };
 use std::path::{Path, PathBuf};
 
@@ -65,22 +66,19 @@ impl ModelFolder {
         let mut steps = walk(&Subject::new(&self.gpt).with_words(&words), ids, focus)?;
         let logits = steps.walk.last().map_or_else(Vec::new, |step| step.values.clone());
         let (mut tempered, history) = (logits, &ids[..=focus.position]);
-        processors::repetition_penalty(&mut tempered, history, config.repetition_penalty);
-        let greedy = config.is_greedy();
-        if !greedy {
+        processors::penalties(&mut tempered, history, 0, config);
+        let choice = if config.is_greedy() {
+            WalkChoice { drawn: None, chosen: sampling::argmax(&tempered).unwrap_or(0) }
+        } else {
             processors::temperature(&mut tempered, config.temperature);
-        }
-        let mut filtered = tempered.clone();
-        if !greedy {
+            let mut filtered = tempered.clone();
             processors::top_k(&mut filtered, config.top_k);
             processors::top_p(&mut filtered, config.top_p);
             processors::min_p(&mut filtered, config.min_p);
-        }
-        let chosen = match greedy {
-            true => sampling::argmax(&filtered),
-            false => Sampler::new(config.seed, 0).draw(&filtered),
+            let chosen = Sampler::new(config.seed, 0).draw(&filtered).unwrap_or(0);
+            WalkChoice { drawn: Some(WalkDraw { tempered, filtered }), chosen }
         };
-        steps.choose(&WalkChoice { tempered, filtered, chosen: chosen.unwrap_or(0) });
+        steps.choose(&choice);
         Ok(steps)
     }
 

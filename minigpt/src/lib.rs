@@ -14,7 +14,18 @@
 //! # Ok::<(), minigpt::Error>(())
 //! ```
 //!
-//! Training, from a file such as those in `configs/`:
+//! Training on data in memory, in a few lines ([`Training`]):
+//!
+//! ```
+//! use minigpt::Training;
+//!
+//! let text = "the cat sat on the mat. ".repeat(40); // or Training::on_questions([("Who sat?", "The cat."), …])
+//! let trained = Training::on_text(text).steps(2).train()?; // without `steps`, about five minutes
+//! println!("{}", trained.model.generate("the cat")?);
+//! # Ok::<(), minigpt::Error>(())
+//! ```
+//!
+//! From a file such as those in `configs/`:
 //!
 //! ```
 //! # let folder = tempfile::tempdir().unwrap();
@@ -77,17 +88,18 @@ pub use error::{Error, Result};
 pub use hub::Hub;
 pub use inside::{Snapshot, snapshots};
 pub use minigpt_chat::Format;
+pub use minigpt_generate::GenerationConfig;
 pub use model_folder::ModelFolder;
 pub use model_place::ModelPlace;
 pub use questions::{Answered, answer_all};
 pub use ready_configs::{READY_CONFIGS, ReadyConfig};
-pub use run::{Place, Run, RunEvaluation};
-pub use run_config::{DataConfig, RunConfig, SampleConfig};
+pub use run::{EvalSet, Place, Run, RunEvaluation, Score, SetSource, decided_by_model};
+pub use run_config::{DataConfig, ExampleStyle, RunConfig, SampleConfig};
 pub use run_plan::RunPlan;
 pub use settings_table::{Allowed, SECTIONS, SETTINGS, SettingInfo};
 pub use step_time::{StepTimer, random_ids, step_time};
 pub use suggestion::{MINUTES, Suggestion};
-pub use training::train;
+pub use training::{Trained, Training, train};
 pub use writing::TextPieces;
 
 // For the command line, which looks at data without training on it.

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::model_place::ModelPlace;
 use minigpt_chat::Format;
+use minigpt_data::ExampleFormat;
 use minigpt_formats::{ChatTemplate, ExtraKeys, Loaded, OnDisk};
 use minigpt_kernels::{ElementType, QuantizedProduct};
 use minigpt_model::{Device, Gpt};
@@ -71,6 +72,20 @@ impl ModelFolder {
         Ok(Self::new(path, gpt, extra, tokenizer))
     }
 
+    /// What a person should know of a model whose files don't fit each other: a vocabulary much smaller than the model's, or
+    /// larger. Models are often padded to a round number of tokens, which is no mistake.
+    pub fn warnings(&self) -> Vec<String> {
+        let (tokens, model) =
+            (self.tokenizer.as_ref().map(Tokenizer::vocab_size), self.gpt.config().vocab_size);
+        let Some(tokens) = tokens.filter(|&tokens| tokens > model || 10 * tokens < 9 * model) else {
+            return Vec::new();
+        };
+        let path = self.path.display();
+        vec![format!(
+            "{path}: the tokenizer has {tokens} tokens, but the model has {model}: it is probably the tokenizer of another model"
+        )]
+    }
+
     /// The tokenizer, or an error that says that there is none.
     pub fn need_tokenizer(&self) -> Result<&Tokenizer> {
         self.tokenizer.as_ref().ok_or_else(|| Error::NoTokenizer(self.path.clone()))
@@ -97,27 +112,56 @@ impl ModelFolder {
     /// The tokens that end a text: those that the model's configuration and its chat template name, and the separator behind
     /// an answer.
     pub fn stop_ids(&self) -> Vec<u32> {
-        let named = match self.extra.get("eos_token_id") {
-            Some(Value::Array(ids)) => ids.iter().collect(),
-            named => Vec::from_iter(named),
-        };
-        let named = named.into_iter().filter_map(|id| u32::try_from(id.as_u64()?).ok());
-        let special = |name: &str| self.tokenizer.as_ref()?.special_id(name);
-        let separator = special(minigpt_tokenizer::SEP);
         let template = match self.format() {
-            Ok(Format::Template(template)) => template.token("eos_token").and_then(special),
+            Ok(Format::Template(template)) => Some(template),
             _ => None,
         };
+        let tokenizer = self.tokenizer.as_ref();
+        let separator = tokenizer.and_then(|tokenizer| tokenizer.special_id(minigpt_tokenizer::SEP));
         let vocab_size = self.gpt.config().vocab_size;
-        let mut ids: Vec<u32> = named.chain(separator).chain(template).collect();
+        let mut ids = ending_ids(&self.extra, template, tokenizer);
+        ids.extend(separator);
         ids.retain(|&id| (id as usize) < vocab_size);
         ids.sort_unstable();
         ids.dedup();
         ids
     }
 
+    /// How the model learns from examples and is asked them: in its own chat template, where it has one. None for question,
+    /// separator, answer, separator.
+    pub fn example_format(&self) -> Result<Option<ExampleFormat>> {
+        let Some(tokenizer) = &self.tokenizer else { return Ok(None) };
+        Ok(match self.format()? {
+            Format::Template(template) => {
+                let ends = ending_ids(&self.extra, Some(template), Some(tokenizer));
+                Format::of_examples(template, tokenizer, ends)
+            }
+            Format::Qa | Format::Plain => None,
+        })
+    }
+
     /// The ids of a text in which the names of special tokens mean those tokens.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         Ok(self.need_tokenizer()?.encode_with_special(text)?)
     }
+}
+
+/// The tokens that end a text, by a model's chat template and its configuration, in this order.
+pub(crate) fn ending_ids(
+    extra: &ExtraKeys,
+    template: Option<&ChatTemplate>,
+    tokenizer: Option<&Tokenizer>,
+) -> Vec<u32> {
+    let special = |name: &str| tokenizer?.special_id(name);
+    let named = match extra.get("eos_token_id") {
+        Some(Value::Array(ids)) => ids.iter().collect(),
+        named => Vec::from_iter(named),
+    };
+    let named = named.into_iter().filter_map(|id| u32::try_from(id.as_u64()?).ok());
+    template
+        .and_then(|template| template.token("eos_token"))
+        .and_then(special)
+        .into_iter()
+        .chain(named)
+        .collect()
 }

@@ -1,7 +1,7 @@
 //! Scoring by questions: the model answers, and what it says is compared word for word.
 
 use crate::error::{Error, Result};
-use minigpt_data::{LossOn, QaDataset, QaEncoder};
+use minigpt_data::{LossOn, QaDataset};
 use minigpt_generate::{GenerationConfig, generate};
 use minigpt_model::Gpt;
 use minigpt_tokenizer::Tokenizer;
@@ -38,13 +38,13 @@ pub fn answer_all(
     if data.options().loss_on != LossOn::Answer {
         return Err(Error::Data("the data does not say where its answers are".to_owned()));
     }
-    let separator = QaEncoder::new(tokenizer)?.separator();
+    let ends = data.stop_ids();
     let examples = data.summary().examples as usize;
     let split = |i: usize| {
         let (ids, is_answer) = data.example(i);
         let end = is_answer.iter().rposition(|&answer| answer).map_or(0, |last| last + 1);
         let start = is_answer[..end].iter().rposition(|&answer| !answer).map_or(0, |last| last + 1);
-        (&ids[..start], ids[start..end].strip_suffix(&[separator]).unwrap_or(&ids[start..end]))
+        (&ids[..start], without_end(&ids[start..end], ends))
     };
     // Questions of like length are asked together: nothing is computed for padding.
     let mut order: Vec<usize> = (0..examples).collect();
@@ -55,14 +55,14 @@ pub fn answer_all(
         let config = GenerationConfig {
             // Room for an answer that is wrong and longer, not for one without end.
             max_new_tokens: 2 * longest + 16,
-            eos_token_id: vec![separator],
+            eos_token_id: ends.to_vec(),
             ..GenerationConfig::default()
         };
         let prompts: Vec<Vec<u32>> = batch.iter().map(|&i| split(i).0.to_vec()).collect();
         for (&i, completion) in batch.iter().zip(generate(gpt, &prompts, &config, Some(tokenizer))?) {
             let (question, expected) = split(i);
             answered[i] = Some(Answered {
-                question: turns(tokenizer, question, separator)?,
+                question: turns(tokenizer, question, ends)?,
                 expected: tokenizer.decode(expected)?,
                 answer: completion.text.unwrap_or_default(),
             });
@@ -72,9 +72,15 @@ pub fn answer_all(
     Ok(answered.into_iter().flatten().collect())
 }
 
+fn without_end<'a>(ids: &'a [u32], ends: &[u32]) -> &'a [u32] {
+    match ids {
+        [said @ .., last] if ends.contains(last) => said,
+        said => said,
+    }
+}
+
 /// What was said, turn by turn.
-fn turns(tokenizer: &Tokenizer, ids: &[u32], separator: u32) -> Result<String> {
-    let ids = ids.strip_suffix(&[separator]).unwrap_or(ids);
-    let said = ids.split(|&id| id == separator).map(|turn| tokenizer.decode(turn));
+fn turns(tokenizer: &Tokenizer, ids: &[u32], ends: &[u32]) -> Result<String> {
+    let said = without_end(ids, ends).split(|id| ends.contains(id)).map(|turn| tokenizer.decode(turn));
     Ok(said.collect::<Result<Vec<_>, _>>()?.join(" / "))
 }

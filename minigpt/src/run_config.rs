@@ -36,6 +36,12 @@ pub struct DataConfig {
     pub max_length: usize,
     /// Which tokens of an example are learned.
     pub loss_on: LossOn,
+    /// How examples are written for a model that is trained further: in its `own` chat template, or as question and answer with
+    /// separators; its own when absent, where it has one.
+    pub format: Option<ExampleStyle>,
+    /// Questions and answers that a model knows already, of which half of each batch is made when it is trained further, so that
+    /// it keeps them.
+    pub rehearse_path: Option<String>,
     /// In which order examples come: `random` windows for text, `shuffled` epochs for questions when absent.
     pub order: Option<Order>,
     /// Only so much of the data.
@@ -54,10 +60,22 @@ impl Default for DataConfig {
             val_fraction: 0.1,
             max_length: 128,
             loss_on: LossOn::All,
+            format: None,
+            rehearse_path: None,
             order: None,
             limit: None,
         }
     }
+}
+
+/// How examples are written for a model that is trained further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExampleStyle {
+    /// In the model's chat template.
+    Own,
+    /// `question <sep> answer <sep>`, with `<|endoftext|>` where the vocabulary lacks `<sep>`.
+    Questions,
 }
 
 /// What to show of the model while it learns.
@@ -119,6 +137,22 @@ impl RunConfig {
             .map_err(|source| Error::Config { path: path.to_owned(), source: Box::new(source) })
     }
 
+    /// Reads the file that a run has written into its folder. Earlier versions wrote `max_iters` beside `epochs`, where it says
+    /// nothing.
+    pub(crate) fn of_run(path: &Path, changes: &[String]) -> Result<Self> {
+        let text = minigpt_files::read_text(path, LARGEST)?;
+        let parsed = parsed(&text).map(|mut table: Table| {
+            if let Some(Value::Table(train)) = table.get_mut("train")
+                && train.contains_key("epochs")
+            {
+                train.remove("max_iters");
+            }
+            table
+        });
+        let resolved = parsed.and_then(|table| located(&text, table, changes, Self::resolve));
+        resolved.map_err(|source| Error::Config { path: path.to_owned(), source: Box::new(source) })
+    }
+
     /// The text of a file that may leave the model open, as [`Suggestion::new`](crate::Suggestion::new) takes it, checked with
     /// these changes.
     pub fn read_open(path: &Path, changes: &[String]) -> Result<String> {
@@ -131,22 +165,17 @@ impl RunConfig {
 
     /// The same from the text of a file.
     pub fn parse(text: &str, changes: &[String]) -> Result<Self> {
-        let table: Table = text.parse().map_err(|error| setting_place::of_syntax(text, &error))?;
-        Self::resolve(table.clone(), changes).map_err(|error| {
-            // Where the file alone is fine, a change is to blame, which has no place in it.
-            let of_the_file = changes.is_empty() || Self::resolve(table, &[]).is_err();
-            if of_the_file { setting_place::of_setting(text, error) } else { error }
-        })
+        located(text, parsed(text)?, changes, Self::resolve)
     }
 
     /// The same for a configuration that leaves the model open (no `[model]`, no preset): what it says is checked one by
     /// one, and not yet as the shape of a model, which [`Suggestion`](crate::Suggestion) completes.
     pub fn parse_open(text: &str, changes: &[String]) -> Result<Self> {
-        let table: Table = text.parse().map_err(|error| setting_place::of_syntax(text, &error))?;
-        if !leaves_model_open(&table, changes) {
-            return Self::parse(text, changes);
+        let table = parsed(text)?;
+        match leaves_model_open(&table, changes) {
+            true => located(text, table, changes, Self::resolve_open),
+            false => located(text, table, changes, Self::resolve),
         }
-        Self::resolve_open(table, changes).map_err(|error| setting_place::of_setting(text, error))
     }
 
     /// What is different in another configuration for the same run, after a step.
@@ -164,9 +193,14 @@ impl RunConfig {
         ModelSection { init: self.init, shape: &self.model }
     }
 
-    /// The configuration as a file.
+    /// The configuration as a file, with every setting that has a meaning in it.
     pub fn to_toml(&self) -> Result<String> {
-        toml::to_string(self).map_err(|error| Error::Setting(error.to_string()))
+        let wrong = |error: toml::ser::Error| Error::Setting(error.to_string());
+        let mut table = Table::try_from(self).map_err(wrong)?;
+        if let (Some(_), Some(Value::Table(train))) = (self.train.epochs, table.get_mut("train")) {
+            train.remove("max_iters");
+        }
+        toml::to_string(&table).map_err(wrong)
     }
 
     /// The same from a table, which is no text that somebody wrote: errors name no place in it.
@@ -185,6 +219,7 @@ impl RunConfig {
             let Value::Table(entry) = entry else { return refuse(format!("{section} is not a section")) };
             entry.insert(key, value);
         }
+        count_once(&mut table, changes)?;
         if let Some(section) =
             table.keys().find(|key| !["model", "data", "train", "sample"].contains(&key.as_str()))
         {
@@ -205,7 +240,8 @@ impl RunConfig {
             model,
             init,
             data: settings::parse_section("data", section("data")?, &DataConfig::default())?,
-            train: settings::parse_section("train", section("train")?, &TrainConfig::default())?,
+            train: settings::parse_section("train", section("train")?, &TrainConfig::default())?
+                .with_one_length(),
             sample: settings::parse_section("sample", section("sample")?, &SampleConfig::default())?,
         };
         if config.data.path.is_empty() {
@@ -215,6 +251,44 @@ impl RunConfig {
         config.train.validate().map_err(|error| Error::Setting(format!("train.{error}")))?;
         Ok(config)
     }
+}
+
+/// The text of a file as a table.
+fn parsed(text: &str) -> Result<Table> {
+    text.parse().map_err(|error| setting_place::of_syntax(text, &error))
+}
+
+/// Resolves a file's table with changes. Only what is wrong without the changes, too, has a place in the file.
+fn located(
+    text: &str,
+    table: Table,
+    changes: &[String],
+    resolve: impl Fn(Table, &[String]) -> Result<RunConfig>,
+) -> Result<RunConfig> {
+    resolve(table.clone(), changes).map_err(|error| {
+        let is_of_the_file = changes.is_empty()
+            || resolve(table, &[]).is_err_and(|alone| alone.to_string() == error.to_string());
+        if is_of_the_file { setting_place::of_setting(text, error) } else { error }
+    })
+}
+
+/// A run is as long as either `max_iters` or `epochs` says. A change of one goes before the other in a file; both in one place
+/// would leave open which of them counts.
+fn count_once(table: &mut Table, changes: &[String]) -> Result<()> {
+    let lengths = ["max_iters", "epochs"];
+    let changed = lengths.map(|key| says(&Table::new(), changes, &format!("train.{key}")));
+    let Some(Value::Table(train)) = table.get_mut("train") else { return Ok(()) };
+    match changed {
+        [true, false] => drop(train.remove("epochs")),
+        [false, true] => drop(train.remove("max_iters")),
+        _ if lengths.iter().all(|key| train.contains_key(*key)) => {
+            return refuse(
+                "train.epochs and train.max_iters both say how long the run is: name one of them".to_owned(),
+            );
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Whether neither a file nor a change says which model to begin with.
@@ -242,7 +316,8 @@ fn model(mut section: Table) -> Result<(Config, Initialization)> {
     };
     let preset = match section.remove("preset") {
         None => Config::default(),
-        Some(Value::String(name)) => Config::preset(&name)?,
+        Some(Value::String(name)) => Config::preset(&name)
+            .map_err(|error| Error::Setting(format!("model.preset = {name:?}: {error}")))?,
         Some(other) => return refuse(format!("model.preset = {other}: expected a name")),
     };
     let shape =
@@ -290,12 +365,91 @@ mod tests {
     #[test]
     fn a_whole_number_may_have_an_exponent_but_no_fraction() {
         let text = "[data]\npath = \"a\"\n[train]\neval_interval = 1e2\nepochs = 2.0";
+        let config = read(text, &["train.lr_decay_iters=1_000"]).unwrap();
+        assert_eq!((config.train.eval_interval, config.train.epochs), (100, Some(2)));
         let config = read(text, &["max_iters=1e3", "train.lr_decay_iters=1_000"]).unwrap();
         assert_eq!((config.train.max_iters, config.train.lr_decay_iters), (1000, Some(1000)));
-        assert_eq!((config.train.eval_interval, config.train.epochs), (100, Some(2)));
         for value in ["1.5", "1e300", "nan"] {
             let error = read(text, &[&format!("max_iters={value}")]).unwrap_err().to_string();
             assert!(error.starts_with("train.max_iters = ") && error.contains("a whole number"), "{error}");
+        }
+    }
+
+    /// Regression: `--epochs=2 --max_iters=3` made 34 steps, and `max_iters` said nothing beside the epochs of a file.
+    #[test]
+    fn a_run_has_one_length() {
+        let data = "[data]\npath = \"a\"\n[train]\n";
+        let length = |text: &str, changes: &[&str]| {
+            let train = read(&format!("{data}{text}"), changes)?.train;
+            Ok::<_, Error>((train.epochs, train.max_iters))
+        };
+        let default = TrainConfig::default().max_iters;
+        assert_eq!(length("max_iters = 9", &[]).unwrap(), (None, 9));
+        assert_eq!(length("max_iters = 9", &["epochs=2"]).unwrap(), (Some(2), default));
+        assert_eq!(length("epochs = 2", &["train.max-iters=9"]).unwrap(), (None, 9));
+        assert_eq!(length("max_iters = 9\nepochs = 2", &["max_iters=7"]).unwrap(), (None, 7));
+        for refused in [length("max_iters = 9\nepochs = 2", &[]), length("", &["epochs=2", "max_iters=3"])] {
+            assert!(refused.unwrap_err().to_string().contains("name one of them"));
+        }
+        // What a run writes into its folder can be given to another run; older runs wrote both.
+        let config = read(&format!("{data}epochs = 2"), &[]).unwrap();
+        let written = config.to_toml().unwrap();
+        assert!(!written.contains("max_iters"), "{written}");
+        assert_eq!(read(&written, &[]).unwrap(), config);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.toml");
+        std::fs::write(&path, written.replace("epochs = 2", "epochs = 2\nmax_iters = 380")).unwrap();
+        assert_eq!(RunConfig::of_run(&path, &[]).unwrap(), config);
+        let longer = RunConfig::of_run(&path, &["train.max_iters=7".to_owned()]).unwrap().train;
+        assert_eq!((longer.epochs, longer.max_iters), (None, 7));
+    }
+
+    /// Regression: of 354 learning rates 48 came back from JSON with another last digit, so that their runs could not be resumed.
+    #[test]
+    fn every_number_survives_the_files_of_a_run_to_the_bit() {
+        use crate::settings_table::{Allowed, SETTINGS};
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        let numbers: Vec<_> =
+            SETTINGS.iter().filter(|setting| matches!(setting.allowed, Allowed::Number(..))).collect();
+        assert!(numbers.len() > 10);
+        for round in 0..300 {
+            // Of any size below 1, and as people write them.
+            let mut any = || match round % 2 {
+                0 => f64::from_bits(next() >> 12 | 0x3ff0_0000_0000_0000) - 1.0,
+                _ => f64::from_bits((next() >> 2) % 0x3fef_ffff_ffff_ffff),
+            };
+            let values: Vec<f64> = numbers.iter().map(|_| any()).collect();
+            let changes: Vec<String> = numbers
+                .iter()
+                .zip(&values)
+                .filter(|(_, value)| **value > 0.0)
+                .map(|(setting, value)| format!("{}={value:?}", setting.name()))
+                .collect();
+            let text = "[model]\n[data]\npath = \"a\"\n";
+            let config = RunConfig::parse(text, &changes).unwrap();
+            let as_toml = RunConfig::parse(&config.to_toml().unwrap(), &[]).unwrap();
+            let json = serde_json::to_string(&config.train).unwrap();
+            let train: TrainConfig = serde_json::from_str(&json).unwrap();
+            let json = serde_json::to_string(&config.model).unwrap();
+            let model: Config = serde_json::from_str(&json).unwrap();
+            let as_json = RunConfig { train, model, ..config.clone() };
+            for read in [as_toml, as_json] {
+                assert_eq!(config.changes(&read, 0), [], "{changes:?}");
+            }
+            for (setting, value) in numbers.iter().zip(values).filter(|(setting, value)| {
+                *value > 0.0 && (setting.section, setting.key) != ("model", "dropout")
+            }) {
+                let held = serde_json::to_value(&config).unwrap();
+                let held = held[setting.section][setting.key].as_f64();
+                let is_dropout = setting.key.ends_with("pdrop");
+                assert!(is_dropout || held.map(f64::to_bits) == Some(value.to_bits()), "{}", setting.name());
+            }
         }
     }
 

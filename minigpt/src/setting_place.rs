@@ -25,26 +25,34 @@ pub(crate) fn of_setting(text: &str, cause: Error) -> Error {
     }
 }
 
-/// Where the first setting stands that a message names; otherwise the section that it names.
+/// Where in the file the setting or the section stands that a message names first: what is wrong comes first in a message, what
+/// could be right behind it.
 fn find(table: &DeTable, message: &str) -> Option<usize> {
+    let mut found: Vec<(usize, usize)> = Vec::new();
     for (section, value) in table {
         let name: &str = section.get_ref();
-        if message.contains(&format!("[{name}]")) || message.starts_with(&format!("{name} is not")) {
-            return Some(section.span().start);
-        }
+        let named = [
+            message.find(&format!("[{name}]")),
+            message.starts_with(&format!("{name} is not a")).then_some(0),
+        ];
+        found.extend(named.into_iter().flatten().map(|at| (at, section.span().start)));
         let DeValue::Table(settings) = value.get_ref() else { continue };
-        let named = settings.iter().find(|(key, _)| names(message, &format!("{name}.{}", key.get_ref())));
-        if let Some((key, _)) = named {
-            return Some(key.span().start);
+        for (key, _) in settings {
+            let named = named_at(message, &format!("{name}.{}", key.get_ref()));
+            found.extend(named.map(|at| (at, key.span().start)));
         }
     }
-    None
+    found.into_iter().min().map(|(_, offset)| offset)
 }
 
-/// Whether a message has this name in it, and not as the beginning of a longer one.
-fn names(message: &str, name: &str) -> bool {
+/// Where a message has this name in it, and not as a part of a longer one.
+fn named_at(message: &str, name: &str) -> Option<usize> {
     let goes_on = |c: char| c.is_alphanumeric() || c == '_';
-    message.match_indices(name).any(|(at, _)| !message[at + name.len()..].starts_with(goes_on))
+    let whole = |(at, _): &(usize, &str)| {
+        !message[at + name.len()..].starts_with(goes_on)
+            && !message[..*at].ends_with(|c| goes_on(c) || c == '.')
+    };
+    message.match_indices(name).find(whole).map(|(at, _)| at)
 }
 
 fn at(text: &str, offset: usize, cause: Error) -> Error {
@@ -96,6 +104,47 @@ mod tests {
             refused("[data]\npath = \"a\"\n[model]\nn_embd = 100")
                 .starts_with("line 4, column 1: model.n_embd 100")
         );
+    }
+
+    /// Regression: the place of `[model]`, which the message names as one that there is, was that of the error.
+    #[test]
+    fn the_line_is_that_of_what_is_wrong_and_not_of_what_would_be_right() {
+        let line = |text: &str| {
+            let error = refused(text);
+            let rest = error.strip_prefix("line ").unwrap_or_else(|| panic!("{error}"));
+            rest.split(',').next().unwrap().parse::<usize>().unwrap()
+        };
+        let start = "[model]\nn_layer = 2\n[data]\npath = \"a\"\n";
+        assert_eq!(line(&format!("{start}[modle]\nn_head = 2\n")), 5);
+        assert_eq!(line(&format!("{start}modle = 3\n[train]\nmax_iters = 3\n")), 5);
+        assert_eq!(line("[train]\nmax_iters = 3\nmax_iter = 3\n[data]\npath = \"a\"\n"), 3);
+        assert_eq!(line("[model]\nn_head = 7\nn_embd = 64\n[data]\npath = \"a\"\n"), 3);
+        assert_eq!(line(&format!("{start}[train]\noptimizer = \"model.n_layer\"\n")), 6);
+        assert_eq!(line(&format!("{start}[train]\nmin_lr = 0.1\nlearning_rate = -1\n")), 7);
+        assert_eq!(line(&format!("train = 3\n{start}")), 1);
+        assert_eq!(line("[data]\npath = \"a\"\n[model]\nn_layer = 2\npreset = \"gpt9\"\n"), 5);
+        assert_eq!(line("data.path = \"a\"\ntrain.seed = 1\ntrain.sed = 1\n"), 3);
+        assert_eq!(line("[data]\npath = \"a\"\n[train]\nmax_iters = 3\nepochs = 2\n"), 5);
+    }
+
+    /// A change that is wrong has no line, and what is wrong in the file has its own whatever the changes are.
+    #[test]
+    fn changes_and_the_file_are_told_apart() {
+        let said = |text: &str, change: &str| {
+            [RunConfig::parse(text, &[change.to_owned()]), RunConfig::parse_open(text, &[change.to_owned()])]
+                .map(|config| config.unwrap_err().to_string().lines().next().unwrap_or_default().to_owned())
+        };
+        let text = "[data]\npath = \"a\"\n[train]\nbatch_size = 3\n";
+        for error in said(text, "train.batch_size=0") {
+            assert!(error.starts_with("train.batch_size is 0"), "{error}");
+        }
+        for error in said(&format!("{text}max_iter = 3\n"), "train.batch_size=0") {
+            assert!(error.starts_with("line 5, column 1: there is no setting train.max_iter"), "{error}");
+        }
+        for error in said("[train]\nbatch_size = 3\n", "train.batch_size=0") {
+            assert!(error.contains("data.path is missing"), "{error}");
+        }
+        assert!(RunConfig::parse("", &["data.path=a".to_owned()]).is_ok());
     }
 
     /// The file has another value, which is not to blame.

@@ -117,7 +117,7 @@ pub fn set(config: Config, key: &str, value: Value) -> Result<Config> {
 fn with_dropout(config: Config, p: f64) -> Result<Config> {
     match (0.0..1.0).contains(&p) {
         true => Ok(config.with_dropout(p)),
-        false => refuse(format!("model.dropout is {p}; it must be 0 to below 1")),
+        false => refuse(format!("model.dropout is {p:?}; it must be 0 to below 1")),
     }
 }
 
@@ -131,7 +131,7 @@ pub fn parse_section<T: Serialize + DeserializeOwned>(name: &str, section: Table
     }
     let mut table = table_of(defaults)?;
     for (key, value) in section {
-        let (shown, whole) = (value.to_string(), whole(&value));
+        let (shown, whole) = (shown(&value), whole(&value));
         table.insert(key.clone(), value);
         // One by one, so that the message can name the setting.
         let Err(error) = table.clone().try_into::<T>() else { continue };
@@ -158,6 +158,14 @@ pub(crate) fn wrong_value(section: &str, key: &str, shown: &str, parser: &str) -
     }
 }
 
+/// A value as a person would write it: `1e308`, and not with all of its digits.
+pub(crate) fn shown(value: &Value) -> String {
+    match value {
+        Value::Float(number) => format!("{number:?}"),
+        value => value.to_string(),
+    }
+}
+
 /// A setting that can't be.
 pub(crate) fn refuse<T>(message: String) -> Result<T> {
     Err(Error::Setting(message))
@@ -176,6 +184,17 @@ fn known_keys(name: &str, defaults: &impl Serialize) -> Vec<String> {
     fields.chain(shorthands).collect()
 }
 
+/// The digits of a whole number as people write it: `1e3`, `1_000`, `3.0`. Nothing if it is no whole number, or negative.
+pub fn whole_number(text: &str) -> Option<String> {
+    let digits = text.replace('_', "");
+    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(digits);
+    }
+    let number: f64 = digits.parse().ok()?;
+    // Up to here every whole number is a float of its own.
+    (number >= 0.0 && number.fract() == 0.0 && number <= (1_u64 << 53) as f64).then(|| format!("{number:.0}"))
+}
+
 /// The whole number that a number with an exponent is, `1e3`; within, none where it has a fraction or is too large.
 fn whole(value: &Value) -> Option<Option<i64>> {
     let Value::Float(number) = value else { return None };
@@ -188,6 +207,15 @@ fn whole(value: &Value) -> Option<Option<i64>> {
 mod tests {
     use super::*;
     use minigpt_model::{Activation, NormPosition};
+
+    #[test]
+    fn whole_numbers_have_many_spellings() {
+        let digits = ["7", "1e3", "1E3", "1_000", "2.5e2", "3.0", "007"].map(whole_number);
+        let want = ["7", "1000", "1000", "1000", "250", "3", "007"];
+        assert_eq!(digits, want.map(|digits| Some(digits.to_owned())));
+        let none = ["1.5", "-1", "1e400", "inf", "nan", "", "ten", "1e-3"];
+        assert!(none.iter().all(|text| whole_number(text).is_none()));
+    }
 
     fn changed(changes: &[&str]) -> Result<Config> {
         let changes: Vec<String> = changes.iter().map(|&change| change.to_owned()).collect();
@@ -251,6 +279,8 @@ mod tests {
         assert_eq!(refused("n_embd=-3"), "model.n_embd = -3: it must be a whole number, 1 to 262,144");
         assert_eq!(refused("dropout=x"), "model.dropout = \"x\": it must be a number, 0 to below 1");
         assert_eq!(refused("qkv_bias=maybe"), "model.qkv_bias = \"maybe\": it must be true, false");
+        assert_eq!(refused("n_embd=1e308"), "model.n_embd = 1e308: a whole number is needed");
+        assert_eq!(refused("dropout=1e308"), "model.dropout is 1e308; it must be 0 to below 1");
         assert_eq!(refused("norm_position=3"), "model.norm_position = 3: it must be one of these: pre, post");
     }
 }

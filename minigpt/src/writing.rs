@@ -3,7 +3,7 @@
 use crate::chat_settings::ChatSettings;
 use crate::error::Result;
 use crate::model_folder::ModelFolder;
-use minigpt_generate::{GenerationConfig, Generator, generate};
+use minigpt_generate::{Constraint, GenerationConfig, Generator, Grammar, GrammarCompiler, generate};
 
 impl ModelFolder {
     /// Writes a text. A model that knows questions or a chat answers the prompt; any other goes on with it. How tokens are
@@ -41,6 +41,13 @@ impl ModelFolder {
             Some(ids) => Ok(ids),
             None => self.encode(text),
         }
+    }
+
+    /// Compiles a JSON schema, regular expression or grammar for this model's vocabulary, for
+    /// [`GenerationConfig::constraint`]. A program that compiles many keeps a [`GrammarCompiler`] instead.
+    pub fn constraint(&self, grammar: &Grammar) -> Result<Constraint> {
+        let compiler = GrammarCompiler::new(self.need_tokenizer()?, self.gpt.config().vocab_size)?;
+        Ok(compiler.compile(grammar)?)
     }
 
     fn ending(&self, config: &GenerationConfig) -> GenerationConfig {

@@ -2,7 +2,7 @@
 //! look at much for long, are checked first, written here, or left out.
 
 use super::bounds::{Budget, ITEM, LARGEST, MADE, OPERAND, check_size, refuse, snapshot, weight};
-use super::slice;
+use super::{json, slice, time};
 use minijinja::value::{Kwargs, ValueKind, ValueOrKwargs, from_args};
 use minijinja::{Environment, Error, ErrorKind, State, Value, escape_formatter, filters, functions};
 use minijinja_contrib::pycompat::unknown_method_callback;
@@ -61,6 +61,26 @@ pub(super) fn add_to(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
             indent(&text(&value), width, first, blank).and_then(&spent)
         },
     );
+    // What is not there has a length of 0, as Jinja2's undefined values have.
+    for name in ["length", "count"] {
+        environment.add_filter(name, |value: Value| match value.is_undefined() {
+            true => Ok(0),
+            false => filters::length(&value),
+        });
+    }
+    let own = Arc::clone(budget);
+    environment.add_filter("tojson", move |value: Value, indent: Option<usize>, kwargs: Kwargs| {
+        let indent = indent.or(kwargs.get("indent")?);
+        let separators = kwargs.get::<Option<Vec<String>>>("separators")?;
+        let ascii = kwargs.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false);
+        if ascii || kwargs.get::<Option<bool>>("sort_keys")?.unwrap_or(false) {
+            return refuse("tojson takes neither ensure_ascii nor sort_keys");
+        }
+        kwargs.assert_all_used()?;
+        let text = json::dumps(&value, indent, separators.as_deref())?;
+        own.spend(text.len()).map(|()| text)
+    });
+    environment.add_function("strftime_now", |format: String| time::strftime_now(&format));
     environment.add_filter("list", |state: &State<'_, '_>, value: Value| {
         check_pieces(value.as_str().map_or(0, str::len))?;
         filters::list(state, value)

@@ -8,9 +8,13 @@
 
 mod bounds;
 mod builtins;
+mod json;
 mod rewrite;
 mod slice;
 mod source;
+mod time;
+
+pub(crate) use source::names;
 
 use crate::error::{Error, Result};
 use bounds::Budget;
@@ -45,6 +49,7 @@ fn render_here(source: &str, values: &Value) -> Result<String> {
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
     let is_wrong = |source| Error::Template { doing: "is wrong", source };
     let syntax = syntax.map_err(is_wrong)?;
+    let source = &source::without_generation(source);
     source::check(source, &syntax).map_err(is_wrong)?;
     let parsed = parse(source, "chat", syntax).map_err(is_wrong)?;
     let mut code = CodeGenerator::new("chat", source);
@@ -143,6 +148,35 @@ mod tests {
         for source in sources {
             assert_eq!(render(source, &values()).unwrap(), unbounded(source), "{source}");
         }
+    }
+
+    #[test]
+    fn what_transformers_adds_to_jinja_is_there() {
+        let render = |source: &str| render(source, &values()).unwrap();
+        // Lengths of what is not there, and empty lists of it.
+        assert_eq!(render("{{ missing | length }}{{ missing | count }}{{ [1, 2] | length }}"), "002");
+        assert_eq!(render("{% if missing | length > 0 %}a{% else %}b{% endif %}"), "b");
+        // Marks for training change nothing, and keep the white space around them as blocks do.
+        let marked =
+            "{% for m in messages %}a {%- generation -%} {{ m.role }} {% endgeneration %}\nb{% endfor %}";
+        let same = "{% for m in messages %}a {%- if true -%} {{ m.role }} {% endif %}\nb{% endfor %}";
+        assert_eq!(render(marked), render(same));
+        assert_eq!(render("{% generation %}x{% endgeneration %}{{ '{% x' }}"), "x{% x");
+        assert_eq!(render("{% set a = 1 %}{% generation %}{% set a = 2 %}{% endgeneration %}{{ a }}"), "1");
+        let date = render("{{ strftime_now('%Y-%m-%d') }}");
+        assert!(date.len() == 10 && *date > *"2026-01-01", "{date}");
+        assert_eq!(
+            render("{{ [1, 2.5, none, {'a': '<b>&é\n'}] | tojson }}"),
+            r#"[1, 2.5, null, {"a": "<b>&é\n"}]"#
+        );
+        assert_eq!(
+            render("{{ {'a': [], 'b': {}, 'c': [1]} | tojson(indent=4) }}"),
+            "{\n    \"a\": [],\n    \"b\": {},\n    \"c\": [\n        1\n    ]\n}"
+        );
+        let big = "{% set ns = namespace(s='<') %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s] | tojson %}{% endfor %}";
+        assert!(refused(big).contains("more than 8 MiB"));
+        assert!(refused("{{ 'a' | tojson(indent=9000000000) }}").contains("indent"));
+        assert!(refused("{{ strftime_now('%Q') }}").contains("%Q"));
     }
 
     #[test]

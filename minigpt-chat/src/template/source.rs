@@ -4,7 +4,11 @@
 use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Error, ErrorKind};
+use std::borrow::Cow;
+use std::collections::HashSet;
 
+/// The longest text that may be the name of something.
+const LONGEST_NAME: usize = 100;
 /// The longest template of a model that we know has 30 KB.
 const LONGEST: usize = 1 << 20;
 /// How deep an expression may be: its operators, names and brackets between commas, added up from the outside in.
@@ -66,6 +70,47 @@ pub(super) fn check(source: &str, syntax: &SyntaxConfig) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// All names that the program mentions, as variables, attributes or keys.
+pub(crate) fn names(source: &str) -> HashSet<String> {
+    let name = |token: Result<(Token<'_>, _), Error>| match token.ok()?.0 {
+        Token::Ident(text) | Token::Str(text) => Some(text.to_owned()),
+        Token::String(text) => Some(text.to_string()),
+        _ => None,
+    };
+    let short = |name: &String| name.len() <= LONGEST_NAME;
+    tokenize(source, false, SyntaxConfig::default()).filter_map(name).filter(short).collect()
+}
+
+/// The source with `{% generation %}` and `{% endgeneration %}`, by which transformers finds what the model said when it trains,
+/// as a block that does nothing. The engine does not know them.
+pub(super) fn without_generation(source: &str) -> Cow<'_, str> {
+    let mut plain = String::new();
+    let mut rest = source;
+    while let Some(start) = rest.find("{%") {
+        let (before, tag) = rest.split_at(start);
+        plain.push_str(before);
+        let end = tag.find("%}").map_or(tag.len(), |end| end + 2);
+        let word = tag[2..].get(..end.saturating_sub(4)).unwrap_or("");
+        let name = word.trim_start_matches(['-', '+']).trim_end_matches(['-', '+']).trim();
+        let instead = match name {
+            "generation" => "with",
+            "endgeneration" => "endwith",
+            _ => {
+                plain.push_str("{%");
+                rest = &tag[2..];
+                continue;
+            }
+        };
+        plain.push_str(&tag[..end].replacen(name, instead, 1));
+        rest = &tag[end..];
+    }
+    if plain.is_empty() {
+        return source.into();
+    }
+    plain.push_str(rest);
+    plain.into()
 }
 
 /// Whether a token adds to the depth of the expression that it stands in. Names of variables do so too, which costs

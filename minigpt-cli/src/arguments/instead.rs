@@ -1,5 +1,10 @@
 //! Commands that other programs have, and what does it here.
 
+/// What helps somebody who wants answers out of documents.
+const SEARCH: &str = "minigpt trains and runs models and does not search documents. `minigpt train qa.jsonl` teaches a small model to \
+    answer your own questions by heart, and `minigpt serve MODEL` gives a model to a search program of yours that speaks OpenAI's \
+    interface";
+
 /// A command of another program, and what to type instead.
 const INSTEAD: &[(&str, &str)] = &[
     ("pull", "`minigpt import hf:owner/name --out models/name` fetches a model from the hub"),
@@ -28,10 +33,7 @@ const INSTEAD: &[(&str, &str)] = &[
         "quantize",
         "`minigpt export MODEL --to gguf --dtype q8_0 --out FILE.gguf` writes a quantised file; `minigpt generate MODEL --dtype q8_0` quantises in memory only",
     ),
-    (
-        "finetune",
-        "`minigpt train --config gpt2-finetune --from MODEL` trains a model further; data.path says on what",
-    ),
+    ("finetune", "`minigpt train FILE --from MODEL` trains a model further"),
     ("sample", "`minigpt generate MODEL --prompt TEXT` lets a model write"),
     ("complete", "`minigpt generate MODEL --prompt TEXT` lets a model write"),
     ("prepare", "`minigpt data prepare FILE --out FOLDER` turns text into files of tokens"),
@@ -51,6 +53,12 @@ const INSTEAD: &[(&str, &str)] = &[
     ("inference", "`minigpt generate MODEL --prompt TEXT` lets a model write"),
     ("predict", "`minigpt generate MODEL --prompt TEXT` lets a model write"),
     ("ask", "`minigpt run MODEL QUESTION` has a model answer"),
+    ("rag", SEARCH),
+    ("search", SEARCH),
+    ("index", SEARCH),
+    ("query", SEARCH),
+    ("检索", SEARCH),
+    ("搜索", SEARCH),
     ("resume", "`minigpt train --resume --out FOLDER` goes on with a run"),
     ("benchmark", "`minigpt bench decode MODEL` measures how fast a model writes"),
     ("version", "`minigpt help` shows what there is, --version which one it is"),

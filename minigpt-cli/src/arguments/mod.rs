@@ -1,15 +1,17 @@
 //! What was typed, as clap is to see it: numbers as people write them, older spellings of a command's input, settings of a
 //! run as options of `train`, and what other programs have. What clap knows itself always wins.
 
+mod effect;
 mod inputs;
 mod instead;
 mod llama;
 mod nanogpt;
 mod numbers;
+mod sample;
 #[cfg(test)]
 mod tests;
 
-pub use numbers::draw_seed;
+pub use numbers::{RANDOM, draw_seed};
 
 use crate::Cli;
 use crate::{examples, language};
@@ -40,6 +42,7 @@ pub fn parse(typed: impl IntoIterator<Item = OsString>) -> clap::error::Result<U
         }
         _ => Err(numbers::in_words(error)),
     })?;
+    effect::check(&command, &matches)?;
     Ok(Understood { cli: Cli::from_arg_matches(&matches)?, notes })
 }
 
@@ -62,6 +65,7 @@ fn rewrite(command: &Command, typed: &[OsString]) -> clap::error::Result<Rewritt
         words: typed[..words].to_vec(),
         values: Vec::new(),
         named: Vec::new(),
+        hub: None,
         positions: Vec::new(),
         notes: Vec::new(),
     };
@@ -98,6 +102,8 @@ struct Rewriting<'a> {
     values: Vec<usize>,
     /// The command's input, named by an option.
     named: Vec<OsString>,
+    /// The model's name on the hub, which wins over a folder.
+    hub: Option<OsString>,
     /// What is to stand behind all options.
     positions: Vec<OsString>,
     notes: Vec<String>,
@@ -107,6 +113,11 @@ impl Rewriting<'_> {
     fn value(&mut self, word: &OsStr) -> clap::error::Result<()> {
         if self.run.is_some() {
             nanogpt::refuse_script(word)?;
+        }
+        // clap would take it for an option, and what follows is to stay behind it.
+        if is_dashed(word) || !self.positions.is_empty() {
+            self.positions.push(word.to_owned());
+            return Ok(());
         }
         self.values.push(self.words.len());
         self.words.push(word.to_owned());
@@ -124,6 +135,23 @@ impl Rewriting<'_> {
         }
         if inputs::is_input(&self.path, &option.name) {
             self.named.extend(value(&|word| is_value(word) || self.path == "tokenizer encode"));
+            return Ok(());
+        }
+        if self.path == "train"
+            && option.name == "--dataset"
+            && let Some(name) = value(&is_value)
+        {
+            let path = nanogpt::dataset(&name);
+            self.notes.push(format!("dataset: the data is {path} (data.path)"));
+            return self.value(path.as_ref());
+        }
+        if self.path == "generate"
+            && let Some(meant) = sample::option(&option.name, value, &mut self.notes)?
+        {
+            match meant {
+                sample::Meant::Words(words) => self.words.extend(words),
+                sample::Meant::Model(model) => self.hub = Some(model),
+            }
             return Ok(());
         }
         if let Some(run) = &mut self.run
@@ -160,8 +188,12 @@ impl Rewriting<'_> {
             self.words.push(name.into());
             return Ok(());
         };
+        if let Some(word) = sample::prompt_file(&option.name, &value) {
+            self.words.push(word);
+            return Ok(());
+        }
         let value = numbers::plain(arg, name, value, &mut self.notes)?;
-        let value = if self.run.is_some() { nanogpt::value_of(arg, value) } else { value };
+        let value = nanogpt::value_of(arg, value);
         self.words.push(joined(name, &value));
         Ok(())
     }
@@ -173,6 +205,12 @@ impl Rewriting<'_> {
             _ => {}
         }
         self.notes.extend(self.run.into_iter().flat_map(|run| run.notes));
+        if let Some(model) = self.hub.take() {
+            if !self.named.is_empty() {
+                self.notes.push("out_dir: init_from names the model, so no folder is read".to_owned());
+            }
+            self.named = vec![model];
+        }
         if !self.named.is_empty() {
             // What the command is about stands before what else it is given.
             let (values, words) = std::mem::take(&mut self.words)
@@ -228,10 +266,12 @@ struct Typed {
 }
 
 impl Typed {
-    /// None for a value, which a negative number is too, and a text that begins with a dash.
+    /// None for a value, which a negative number is too, and a text that begins with a dash: one with spaces, or one in which no
+    /// letter of the alphabet follows the dashes, which no option could be.
     fn read(word: &OsStr) -> Option<Self> {
         let word = word.to_str()?;
-        if !word.starts_with('-') || word == "-" || word.parse::<f64>().is_ok() {
+        let begins_as_option = word.trim_start_matches('-').starts_with(|c: char| c.is_ascii_alphabetic());
+        if word != "--" && !(word.starts_with('-') && begins_as_option) || word.parse::<f64>().is_ok() {
             return None;
         }
         let (name, value) = match word.split_once('=') {
@@ -255,6 +295,11 @@ fn unknown(command: &Command, path: &str, typed: &str) -> clap::Error {
     let near = settings.chain(options.map(|option| (&dashed, option)));
     let guess = match near.filter_map(|(typed, known)| Some((misspelling(typed, known)?, known))).min() {
         Some((_, near)) => format!("did you mean --{near}?"),
+        None if ["greedy", "do-sample"].contains(&dashed.as_str())
+            && option_of(command, "--temperature").is_some() =>
+        {
+            "--temperature 0 always takes the likeliest token, any other draws".to_owned()
+        }
         None if is_run => {
             "`minigpt train --help` shows the options, `minigpt config settings` the settings".to_owned()
         }
@@ -290,6 +335,11 @@ fn is_claps(command: &Command, word: &OsStr) -> bool {
 /// Whether a word is no option.
 fn is_value(word: &OsStr) -> bool {
     Typed::read(word).is_none()
+}
+
+/// Whether a value begins with a dash and is neither standard input nor a number.
+fn is_dashed(word: &OsStr) -> bool {
+    word.to_str().is_some_and(|word| word.starts_with('-') && word != "-" && word.parse::<f64>().is_err())
 }
 
 fn joined(name: &str, value: &OsStr) -> OsString {

@@ -64,7 +64,6 @@ impl Habits {
             self.notes.push(format!("{theirs} is called {ours} here"));
             key = (*ours).to_owned();
         }
-        let set = |name: &str, value: &str| Ok(Some(vec![format!("--set={name}={value}").into()]));
         if let Some((_, happens)) = WITHOUT_EFFECT.iter().find(|(name, _)| *name == key) {
             let given =
                 if is_switch(&key) { value(&|word| switch(word).is_some()) } else { value(&is_value) };
@@ -85,26 +84,20 @@ impl Habits {
         match key.as_str() {
             "model_name_or_path" => Ok(Some(vec![format!("--from={}", needed()?).into()])),
             "out_dir" => Ok(Some(vec![format!("--out={}", needed()?).into()])),
-            "dataset" => {
-                // nanoGPT names a folder of its data/ so.
-                let (name, beside) = (needed()?, |name: &str| format!("data/{name}"));
-                let path = if Path::new(&beside(&name)).exists() { beside(&name) } else { name };
-                self.notes.push(format!("dataset: the data is {path} (data.path)"));
-                set("data.path", &path)
-            }
-            "init_from" => match needed()?.as_str() {
-                "resume" => Ok(Some(vec!["--resume".into()])),
-                "scratch" => Ok(Some(Vec::new())),
-                name if name.starts_with("gpt2") => {
-                    Ok(Some(vec![format!("--from=hf:openai-community/{name}").into()]))
+            "init_from" => {
+                let from = needed()?;
+                match (from.as_str(), hub_model(&from)) {
+                    ("resume", _) => Ok(Some(vec!["--resume".into()])),
+                    ("scratch", _) => Ok(Some(Vec::new())),
+                    (_, Some(model)) => Ok(Some(vec![format!("--from={model}").into()])),
+                    (other, None) => Err(wrong(
+                        ErrorKind::InvalidValue,
+                        &format!(
+                            "{option}={other}: it is resume, scratch, gpt2, gpt2-medium, gpt2-large or gpt2-xl; a model in a folder is named with --from FOLDER"
+                        ),
+                    )),
                 }
-                other => Err(wrong(
-                    ErrorKind::InvalidValue,
-                    &format!(
-                        "{option}={other}: it is resume, scratch, gpt2, gpt2-medium, gpt2-large or gpt2-xl; a model in a folder is named with --from FOLDER"
-                    ),
-                )),
-            },
+            }
             "decay_lr" => {
                 match value(&|word| switch(word).is_some()).as_deref().and_then(switch) {
                     Some(false) => {
@@ -127,6 +120,19 @@ impl Habits {
             _ => Ok(None),
         }
     }
+}
+
+/// The data that nanoGPT's `--dataset` names: a folder of its `data/`, or else a path.
+pub(super) fn dataset(name: &OsStr) -> String {
+    let name = plain(name);
+    let folder = format!("data/{name}");
+    if Path::new(&folder).exists() || !Path::new(&name).exists() { folder } else { name }
+}
+
+/// One of GPT-2's models by its name at OpenAI.
+pub(super) fn hub_model(name: &str) -> Option<String> {
+    const MODELS: [&str; 4] = ["gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"];
+    MODELS.contains(&name).then(|| format!("hf:openai-community/{name}"))
 }
 
 fn is_switch(key: &str) -> bool {

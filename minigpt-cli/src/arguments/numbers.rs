@@ -4,13 +4,14 @@ use super::wrong;
 use crate::language::{t, tr};
 use clap::Arg;
 use clap::error::{ContextKind, ErrorKind, Result};
+use minigpt::settings;
 use std::any::TypeId;
 use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
 use std::num::ParseFloatError;
 
 /// A seed's value for "any".
-const RANDOM: &str = "random";
+pub const RANDOM: &str = "random";
 
 /// Whether the value of an option is a number.
 pub(super) fn is_number(arg: &Arg) -> bool {
@@ -39,8 +40,17 @@ pub(super) fn plain(arg: &Arg, name: &str, value: OsString, notes: &mut Vec<Stri
     let needed = |what: &'static str| {
         Err(wrong(ErrorKind::InvalidValue, &t!("{name} is {text}: {what}", what = tr(what))))
     };
-    if [TypeId::of::<u32>(), TypeId::of::<u64>(), TypeId::of::<usize>()].iter().any(|whole| kind == *whole) {
-        return match whole(text) {
+    if is_number(arg) && text.trim().is_empty() {
+        return needed("a number is needed");
+    }
+    if kind == TypeId::of::<f64>()
+        && text.replace('_', "").parse().is_ok_and(|number: f64| !number.is_finite())
+    {
+        let digits = text.bytes().any(|byte| byte.is_ascii_digit());
+        return needed(if digits { "that number is too large" } else { "a number is needed" });
+    }
+    if is_number(arg) && kind != TypeId::of::<f64>() {
+        return match settings::whole_number(text) {
             Some(digits) => Ok(digits.into()),
             None if is_seed => needed("a whole number is needed, or the word random"),
             None if text.starts_with('-') => needed("a whole number is needed, 0 or more"),
@@ -85,29 +95,4 @@ fn drawn(notes: &mut Vec<String>) -> String {
     let (seed, note) = draw_seed();
     notes.push(note);
     seed.to_string()
-}
-
-/// The digits of a whole number that may have an exponent, or underscores between its digits.
-fn whole(text: &str) -> Option<String> {
-    let digits = text.replace('_', "");
-    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Some(digits);
-    }
-    let number: f64 = digits.parse().ok()?;
-    // Up to here every whole number is a float of its own.
-    (number >= 0.0 && number.fract() == 0.0 && number <= (1_u64 << 53) as f64).then(|| format!("{number:.0}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::whole;
-
-    #[test]
-    fn whole_numbers_have_many_spellings() {
-        let digits = ["7", "1e3", "1E3", "1_000", "2.5e2", "3.0", "007"].map(whole);
-        let want = ["7", "1000", "1000", "1000", "250", "3", "007"];
-        assert_eq!(digits, want.map(|digits| Some(digits.to_owned())));
-        let none = ["1.5", "-1", "1e400", "inf", "nan", "", "ten", "1e-3"];
-        assert!(none.iter().all(|text| whole(text).is_none()));
-    }
 }

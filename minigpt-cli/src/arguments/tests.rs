@@ -3,9 +3,13 @@
 use super::*;
 
 fn rewritten(line: &str) -> String {
+    rewritten_words(&line.split(' ').collect::<Vec<_>>())
+}
+
+fn rewritten_words(words: &[&str]) -> String {
     let command = Cli::command();
-    let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-    let words = rewrite(&command, &words).unwrap_or_else(|e| panic!("{line}: {e}")).words;
+    let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+    let words = rewrite(&command, &words).unwrap_or_else(|e| panic!("{words:?}: {e}")).words;
     words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
@@ -28,6 +32,15 @@ fn the_main_input_may_be_named_by_its_older_option() {
         ("m run who --model=runs/a -- --are you", "m run -- runs/a who --are you"),
         ("m run runs/a -- --who", "m run runs/a -- --who"),
         ("m generate --out_dir=out --start=x --num_samples=2", "m generate --start=x --num-samples=2 -- out"),
+        (
+            "m generate --init_from=resume --out_dir=out --start=FILE:p.txt --compile=False --dtype=bfloat16",
+            "m generate --prompt-file=p.txt --dtype=bfloat16 -- out",
+        ),
+        (
+            "m generate --init_from=gpt2-xl --out_dir=out --start=x --device=cuda:0",
+            "m generate --start=x --device=cuda -- hf:openai-community/gpt2-xl",
+        ),
+        ("m generate a --do_sample=False --prompt x", "m generate a --temperature=0 --prompt=x"),
         ("m tokenizer encode --model a", "m tokenizer encode --model=a"),
     ] {
         assert_eq!(rewritten(typed), seen);
@@ -40,6 +53,13 @@ fn a_text_that_begins_with_a_dash_is_a_value() {
     let rewritten = rewrite(&Cli::command(), &words).unwrap().words;
     assert_eq!(rewritten[3..], ["--prompt=-5 degrees", "--prompt="].map(OsString::from));
     assert!(parse(words).is_ok());
+    for text in ["---", "-->", "-你好", "-5x", "--- x"] {
+        for words in [vec!["m", "generate", "a", "--prompt", text], vec!["m", "run", "a", text, "b"]] {
+            assert!(parse(words.into_iter().map(OsString::from)).is_ok(), "{text}");
+        }
+    }
+    assert_eq!(rewritten_words(&["m", "run", "a", "---", "b", "-n", "5"]), "m run a -n=5 -- --- b");
+    assert!(refused("m run a --prompt --foo").contains("--foo"));
 }
 
 #[test]
@@ -69,6 +89,32 @@ fn a_random_seed_is_drawn_and_said() {
     let set = rewritten.words.last().unwrap().to_str().unwrap();
     let seed = set.strip_prefix("--set=train.seed=").unwrap();
     assert!(seed.parse::<u32>().is_ok() && rewritten.notes[0].ends_with(seed), "{:?}", rewritten.notes);
+}
+
+#[test]
+fn what_sample_py_can_not_mean_here_is_refused_with_what_can() {
+    for (line, part) in [
+        ("m generate a --max_length 50", "say --max-new-tokens"),
+        ("m generate --init_from=scratch --start=x", "it is resume, gpt2"),
+    ] {
+        let error = refused(line);
+        assert!(error.contains(part), "{line}: {error}");
+    }
+    for dtype in ["float32", "Q8_0", "BFloat16", "f16"] {
+        parse(["m", "generate", "a", "--dtype", dtype].map(OsString::from)).unwrap();
+    }
+}
+
+#[test]
+fn a_data_set_of_nanogpts_is_the_data() {
+    assert_eq!(
+        rewritten("m train --dataset=none --max_iters=3"),
+        "m train data/none --set=train.max_iters=3"
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().display().to_string();
+    assert_eq!(rewritten(&format!("m train --dataset={path}")), format!("m train {path}"));
+    assert!(refused("m train a.txt --dataset=b").contains("one file or one folder"));
 }
 
 #[test]
@@ -146,6 +192,7 @@ fn an_option_that_nobody_has_is_answered_with_a_near_one_if_there_is_one() {
             "`minigpt run` has no option --server; all of them: `minigpt run --help`",
         ),
         ("m run runs/a --temprature 1", "did you mean --temperature?"),
+        ("m generate runs/a --top-k 5 --greedy", "--temperature 0 always takes the likeliest token"),
         ("m generate runs/a --max_new_token=3", "did you mean --max-new-tokens?"),
         ("m run runs/a -sys hello", "has no option -sys"),
         ("m data list --foo", "`minigpt data list` has no option --foo"),

@@ -1,9 +1,9 @@
 //! What several machines would buy, as a part of `minigpt plan`.
 
-use crate::language::{t, tr};
+use crate::language::{duration, t, tr};
 use crate::screen;
 use minigpt::{ClusterPlan, ClusterSpeed, Network};
-use minigpt_charts::{Table, bytes, count, duration};
+use minigpt_charts::{Table, bytes, count};
 
 /// The plan for machines and the network between them.
 pub fn describe(plan: &ClusterPlan) -> String {

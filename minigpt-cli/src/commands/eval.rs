@@ -10,8 +10,8 @@ use clap::{Args, ValueEnum};
 use minigpt::{Answered, ModelFolder, answer_all};
 use minigpt_charts::{Table, count};
 use minigpt_data::{
-    Corpus, CorpusKind, CorpusOptions, CorpusParts, Dataset, Loader, LossOn, Order, Padding, Prepared,
-    QaDataset, QaOptions, Sampling, Source, TextDataset, TokenizerChoice, builtin,
+    BadLines, Corpus, CorpusKind, CorpusOptions, CorpusParts, Dataset, Loader, LossOn, Order, Padding,
+    Prepared, QaDataset, QaOptions, QaSummary, Sampling, Source, TextDataset, TokenizerChoice, builtin,
 };
 use minigpt_train::{Evaluation, Workers, evaluate};
 use serde::Serialize;
@@ -81,7 +81,21 @@ struct Report {
     tokens: u64,
     bits_per_byte: Option<f64>,
     #[serde(flatten)]
+    cut: Option<Cut>,
+    #[serde(flatten)]
     answers: Option<Answers>,
+}
+
+/// What of questions and answers the loss could not see, because it is beyond the context.
+#[derive(Clone, Copy, Default, Serialize)]
+struct Cut {
+    /// Examples that were read, at least in part.
+    #[serde(skip)]
+    examples: u64,
+    /// Examples of which the end is missing.
+    cut: u64,
+    /// Examples left out, because no answer is within the context.
+    left_out: u64,
 }
 
 #[derive(Serialize)]
@@ -112,14 +126,22 @@ pub fn run(args: &EvalArgs) -> Result<()> {
             let vocab_size = model.gpt.config().vocab_size;
             predict(args, &model, TextDataset::consecutive(tokens, block_size, vocab_size)?, None)?
         }
-        Opened::Qa(data) => {
+        Opened::Qa(data, bad) => {
+            if bad.total > 0 {
+                let skipped = counted(bad.total, "bad line");
+                output::note(&format!("skipped {skipped}: see `minigpt data stats`"));
+            }
             // Answers are compared whole, however much of them the loss could see.
             let whole = match open(args, &model, LossOn::Answer, 1 << 20)? {
-                Opened::Qa(whole) => whole,
+                Opened::Qa(whole, _) => whole,
                 Opened::Text(_) => data.clone(),
             };
+            let QaSummary { examples, cut, nothing_to_learn: left_out, .. } = data.summary();
             let answers = answer(&model, &whole)?;
-            predict(args, &model, data, Some(answers))?
+            Report {
+                cut: Some(Cut { examples, cut, left_out }),
+                ..predict(args, &model, data, Some(answers))?
+            }
         }
     };
     if args.json { output::json(&report) } else { output::text(&describe(args, &report)) }
@@ -127,7 +149,7 @@ pub fn run(args: &EvalArgs) -> Result<()> {
 
 enum Opened {
     Text(minigpt_data::Tokens),
-    Qa(QaDataset),
+    Qa(QaDataset, BadLines),
 }
 
 fn open(args: &EvalArgs, model: &ModelFolder, loss_on: LossOn, max_length: usize) -> Result<Opened> {
@@ -155,6 +177,7 @@ fn open(args: &EvalArgs, model: &ModelFolder, loss_on: LossOn, max_length: usize
         read: args.reading.options(),
         limit: args.limit,
         qa: QaOptions { max_length, loss_on, padding: Padding::Longest },
+        format: model.example_format()?,
         ..CorpusOptions::default()
     };
     let corpus = Corpus::open(&args.data, &options).context("the data could not be opened")?;
@@ -165,16 +188,8 @@ fn open(args: &EvalArgs, model: &ModelFolder, loss_on: LossOn, max_length: usize
     Ok(match (corpus.parts, part) {
         (CorpusParts::Text { val, .. }, Some(Part::Val)) => Opened::Text(val),
         (CorpusParts::Text { train, .. }, _) => Opened::Text(train),
-        (CorpusParts::Qa { val, .. }, Some(Part::Val)) => Opened::Qa(val.with_context(nothing)?),
-        (CorpusParts::Qa { train, bad, .. }, _) => {
-            if bad.total > 0 && loss_on == LossOn::Answer {
-                output::note(&format!(
-                    "skipped {}: see `minigpt data stats`",
-                    counted(bad.total, "bad line")
-                ));
-            }
-            Opened::Qa(train)
-        }
+        (CorpusParts::Qa { val, bad, .. }, Some(Part::Val)) => Opened::Qa(val.with_context(nothing)?, bad),
+        (CorpusParts::Qa { train, bad, .. }, _) => Opened::Qa(train, bad),
     })
 }
 
@@ -222,7 +237,7 @@ fn predict(
     let loss = evaluation.loss().with_context(|| format!("{}: nothing to predict", args.data.display()))?;
     ensure!(loss.is_finite(), "the loss is {loss}: the model's weights are not all numbers");
     let bits_per_byte = (bytes > 0).then(|| sum / std::f64::consts::LN_2 / bytes as f64);
-    Ok(Report { loss, perplexity: loss.exp(), tokens, bits_per_byte, answers })
+    Ok(Report { loss, perplexity: loss.exp(), tokens, bits_per_byte, cut: None, answers })
 }
 
 fn describe(args: &EvalArgs, report: &Report) -> String {
@@ -237,6 +252,22 @@ fn describe(args: &EvalArgs, report: &Report) -> String {
         table.row([tr("bits per byte"), &format!("{bits:.4}")]);
     }
     table.row([tr("tokens"), &count(report.tokens)]);
+    let Cut { examples, cut, left_out } = report.cut.unwrap_or_default();
+    if cut > 0 {
+        let words = t!(
+            "{} of {} are longer than the context: the loss is of what fits",
+            count(cut),
+            counted(examples, "example")
+        );
+        table.row([tr("cut"), &words]);
+    }
+    if left_out > 0 {
+        let examples = counted(left_out, "example");
+        table.row([
+            tr("left out"),
+            &t!("{examples} with no answer within the context; the loss knows nothing of them"),
+        ]);
+    }
     let Some(answers) = &report.answers else { return table.draw_within(screen::table_columns()) };
     let right = (answers.exact_match * answers.questions as f64).round() as u64;
     let percent = 100.0 * answers.exact_match;

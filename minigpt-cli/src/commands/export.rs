@@ -1,17 +1,22 @@
 //! `minigpt export`: a model folder becomes what another tool reads.
 
 use super::import::{WriteProgress, shape};
+use crate::dtype::{self, ExportType};
 use crate::language::{t, tr, translated};
 use crate::models::ModelArg;
-use crate::{dtype, models, output, screen};
+use crate::{models, output, screen};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use minigpt_charts::{Table, bytes, count};
-use minigpt_formats::{Conversion, Converted, MappedModel, OnDisk, Target, convert};
+use minigpt_formats::gguf::FileType;
+use minigpt_formats::{Conversion, Converted, MappedModel, OnDisk, Target, TypeCount, convert, nanogpt};
 use minigpt_kernels::ElementType;
 use minigpt_model::parameters::Count;
 use minigpt_tokenizer::Tokenizer;
+use minigpt_train::OptimizerKind;
+use minigpt_train::checkpoint::{self, State};
 use serde::Serialize;
+use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -26,9 +31,9 @@ pub struct ExportArgs {
     /// The folder or file to write.
     #[arg(long, value_name = "PATH")]
     out: PathBuf,
-    /// How the weights are written.
-    #[arg(long, default_value = "f32", value_parser = dtype::among(dtype::TO_EXPORT))]
-    dtype: ElementType,
+    /// How the weights are written; f32 when absent. GGUF's types with _m and _s are llama.cpp's mixtures.
+    #[arg(long, ignore_case = true, value_parser = dtype::to_export())]
+    dtype: Option<ExportType>,
     /// With --to hf: the most megabytes of weights in one file.
     #[arg(long, value_name = "MB")]
     max_shard_size: Option<u64>,
@@ -61,6 +66,8 @@ struct Answer {
     dtype: String,
     out: PathBuf,
     bytes: u64,
+    /// How many tensors were written in which element type.
+    tensors: Vec<TypeCount>,
     /// The largest difference of a logit between before and after, where it was looked for.
     largest_difference: Option<f32>,
     /// What changed on the way.
@@ -74,36 +81,92 @@ pub fn run(args: &ExportArgs) -> Result<()> {
         "--max-shard-size goes with --to hf only: other targets are one file"
     );
     ensure!(args.max_shard_size != Some(0), "--max-shard-size is 0; it must be at least 1");
+    if args.to == To::Vocab {
+        ensure!(args.dtype.is_none(), "--dtype is how weights are written; a vocabulary has none");
+        ensure!(!args.no_check, "--no-check leaves out a test of the weights; a vocabulary has none");
+    }
+    let target = target(args)?;
     let place = models::find(&args.model.model)?;
     let files = OnDisk::open(&place)?;
     let model = files.model()?;
     let tokenizer = files.tokenizer(None, model.config())?.map(|(tokenizer, _)| tokenizer);
-    let shard = args.max_shard_size.map(|megabytes| megabytes.saturating_mul(1_000_000));
-    let target = match args.to {
-        To::Hf => Some(Target::HuggingFace { shard }),
-        To::Nanogpt => Some(Target::NanoGpt),
-        To::Gguf => Some(Target::Gguf),
-        To::Vocab => None,
-    };
     let converted = match target {
         Some(target) => {
-            let (element_type, check) = (Some(args.dtype), !args.no_check);
-            let conversion = Conversion { target, out: &args.out, element_type, replace: args.force, check };
+            let (replace, check) = (args.force, !args.no_check);
+            let training = if target == Target::NanoGpt { training(&place)? } else { None };
+            let conversion =
+                Conversion { target, out: &args.out, replace, check, training: training.as_ref() };
             let mut bar = WriteProgress::default();
-            Some(convert(&files, &model, tokenizer.as_ref(), conversion, &mut bar.callback())?)
+            convert(&files, &model, tokenizer.as_ref(), conversion, &mut bar.callback())?
         }
         None => {
             to_vocabulary(args, tokenizer.as_ref())?;
-            None
+            Converted { types: Vec::new(), largest_difference: None, notes: Vec::new() }
         }
     };
-    let (largest_difference, notes) = match converted {
-        Some(Converted { largest_difference, notes, .. }) => (largest_difference, notes),
-        None => (None, Vec::new()),
+    let answer = Answer {
+        dtype: model.element_types().join(", "),
+        out: args.out.clone(),
+        bytes: size(&args.out)?,
+        tensors: converted.types,
+        largest_difference: converted.largest_difference,
+        notes: converted.notes,
     };
-    let dtype = model.element_types().join(", ");
-    let answer = Answer { dtype, out: args.out.clone(), bytes: size(&args.out)?, largest_difference, notes };
     if args.json { output::json(&answer) } else { output::text(&describe(&answer, &place, &model)) }
+}
+
+/// For whom to write a model; none for its vocabulary alone.
+fn target(args: &ExportArgs) -> Result<Option<Target>> {
+    let shard = args.max_shard_size.map(|megabytes| megabytes.saturating_mul(1_000_000));
+    Ok(match args.to {
+        To::Hf => {
+            let element_type = args.dtype.as_ref().map_or(Ok(ElementType::F32), ExportType::of_folder)?;
+            Some(Target::HuggingFace { element_type: Some(element_type), shard })
+        }
+        To::Nanogpt => {
+            let f32 =
+                args.dtype.as_ref().is_none_or(|dtype| dtype.of_folder().ok() == Some(ElementType::F32));
+            ensure!(f32, "nanoGPT's checkpoints are f32");
+            Some(Target::NanoGpt)
+        }
+        To::Gguf => Some(Target::Gguf(args.dtype.as_ref().map_or(Ok(FileType::F32), ExportType::of_gguf)?)),
+        To::Vocab => None,
+    })
+}
+
+/// How a model of a run was trained: its own checkpoint says it with the optimizer's state, `last/` says it of `best/`.
+fn training(model: &Path) -> Result<Option<nanogpt::NanoGptTraining>> {
+    let is_best = model.file_name().is_some_and(|name| name == "best");
+    let (folder, own) =
+        if is_best { (model.with_file_name("last"), false) } else { (model.to_owned(), true) };
+    if !folder.is_dir() || !checkpoint::exists(&folder)? {
+        return Ok(None);
+    }
+    let State { step, best, train, .. } = checkpoint::state(&folder)?;
+    let is_adamw = train.optimizer == OptimizerKind::AdamW;
+    let optimizer = (own && is_adamw).then(|| nanogpt::OptimizerState {
+        moments: folder.join("optimizer.safetensors"),
+        learning_rate: train.learning_rate,
+        betas: (train.beta1, train.beta2),
+        eps: train.eps,
+        weight_decay: train.weight_decay,
+    });
+    let settings = json!({
+        "batch_size": train.batch_size, "gradient_accumulation_steps": train.gradient_accumulation_steps,
+        "learning_rate": train.learning_rate, "min_lr": train.min_lr, "max_iters": train.max_iters,
+        "warmup_iters": train.warmup_iters, "lr_decay_iters": train.lr_decay_iters.unwrap_or(train.max_iters),
+        "weight_decay": train.weight_decay, "beta1": train.beta1, "beta2": train.beta2,
+        "grad_clip": train.grad_clip, "eval_interval": train.eval_interval, "eval_iters": train.eval_iters,
+    });
+    Ok(Some(nanogpt::NanoGptTraining {
+        iter_num: match best {
+            Some(best) if !own => best.step,
+            _ => step,
+        },
+        best_val_loss: best.and_then(|best| best.val_loss),
+        settings: settings.as_object().cloned().unwrap_or_default(),
+        optimizer,
+    }))
 }
 
 fn describe(answer: &Answer, path: &Path, model: &MappedModel) -> String {
@@ -121,6 +184,11 @@ fn describe(answer: &Answer, path: &Path, model: &MappedModel) -> String {
         table.row([tr("checked"), &t!("logits before and after differ by {difference:.1e} at most")]);
     }
     table.row([tr("written"), &format!("{}, {}", answer.out.display(), bytes(answer.bytes))]);
+    let each = answer.tensors.iter().map(|of| format!("{} × {} ({})", of.tensors, of.dtype, bytes(of.bytes)));
+    let each = each.collect::<Vec<_>>().join(", ");
+    if !each.is_empty() {
+        table.row([tr("tensors"), &each]);
+    }
     table.draw_within(screen::table_columns())
 }
 
@@ -130,6 +198,9 @@ fn to_vocabulary(args: &ExportArgs, tokenizer: Option<&Tokenizer>) -> Result<()>
         Some(Tokenizer::Char(characters)) => characters,
         Some(Tokenizer::Bpe(_)) => {
             bail!("a vocabulary file lists characters; this model has a BPE: use its tokenizer.json")
+        }
+        Some(Tokenizer::Pipeline(_)) => {
+            bail!("a vocabulary file lists characters; this model has other tokens: use its tokenizer.json")
         }
         None => bail!("{path} holds no tokenizer (tokenizer.json)"),
     };

@@ -2,7 +2,7 @@
 
 use crate::language::{counted, t, tr, translated};
 use crate::progress::Progress;
-use crate::{dtype, models, output, screen};
+use crate::{dtype, models, output, screen, shell};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use minigpt::settings;
@@ -35,7 +35,7 @@ pub struct ImportArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     changes: Vec<String>,
     /// How the weights are written: f32 when absent, but quantised ones stay as they are.
-    #[arg(long, value_parser = dtype::among(dtype::TO_IMPORT))]
+    #[arg(long, ignore_case = true, value_parser = dtype::among(dtype::TO_IMPORT))]
     dtype: Option<ElementType>,
     /// Replace the model in that folder.
     #[arg(long)]
@@ -88,11 +88,11 @@ pub fn run(args: &ImportArgs) -> Result<()> {
     }
     let tokenizer = files.tokenizer(args.tokenizer.as_deref(), model.config())?;
     let conversion = Conversion {
-        target: Target::HuggingFace { shard: None },
+        target: Target::HuggingFace { element_type: args.dtype, shard: None },
         out: &args.out,
-        element_type: args.dtype,
         replace: args.force,
         check: !args.no_check,
+        training: None,
     };
     let (tokenizer, name) = tokenizer.unzip();
     let mut bar = WriteProgress::default();
@@ -103,12 +103,13 @@ pub fn run(args: &ImportArgs) -> Result<()> {
         parameters: Count::of(model.config()).total,
         vocab_size: model.config().vocab_size,
         dtype: model.element_types().join(", "),
-        dtype_written: converted.element_types.join(", "),
+        dtype_written: converted.types.into_iter().map(|count| count.dtype).collect::<Vec<_>>().join(", "),
         tokenizer: name,
         largest_difference: converted.largest_difference,
         notes,
     };
-    if args.json { output::json(&answer) } else { output::text(&describe(&answer, model.config())) }
+    let prompt = shell::prompt(tokenizer.as_ref(), "The");
+    if args.json { output::json(&answer) } else { output::text(&describe(&answer, model.config(), &prompt)) }
 }
 
 /// What a state dictionary does not say: as such a model has it, or as it was asked for.
@@ -133,7 +134,7 @@ pub fn shape(config: &Config) -> String {
     t!("{layers}, {heads}, width {}", config.n_embd)
 }
 
-fn describe(answer: &Answer, config: &Config) -> String {
+fn describe(answer: &Answer, config: &Config, prompt: &str) -> String {
     let mut table = Table::default();
     table.row([tr("found"), &t!("{}, {} parameters", translated(answer.kind), count(answer.parameters))]);
     table.row([tr("shape"), &shape(config)]);
@@ -157,7 +158,7 @@ fn describe(answer: &Answer, config: &Config) -> String {
         table.row([tr("checked"), &t!("logits before and after differ by {difference:.1e} at most")]);
     }
     table.row([tr("written"), &answer.out.display().to_string()]);
-    table.row([tr("try it"), &format!("minigpt generate --model {} --prompt …", answer.out.display())]);
+    table.row([tr("try it"), &format!("minigpt generate {} {prompt}", shell::path(&answer.out))]);
     table.draw_within(screen::table_columns())
 }
 

@@ -3,13 +3,13 @@
 use super::cluster;
 use super::train::announce_suggestion;
 use crate::config_file::Opened;
-use crate::language::{said, t, tr};
+use crate::language::{duration, large, said, t, tr};
 use crate::tensors::TensorTree;
 use crate::{config_file, models, output, screen};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use minigpt::{ClusterPlan, Network, RunPlan, Suggestion, limit, settings};
-use minigpt_charts::{Table, bytes, count, duration, metric};
+use minigpt_charts::{Table, bytes, count, metric};
 use minigpt_formats::load_config;
 use minigpt_model::plan::{AttentionCost, Plan};
 use minigpt_model::{Config, PRESETS};
@@ -376,7 +376,7 @@ fn times(answer: &Answer) -> String {
         &duration(answer.seconds_per_step),
         &format!("{}FLOP", metric(plan.train_flops_per_step as f64)),
     ]);
-    let tokens = t!("{} tokens", metric(answer.tokens as f64));
+    let tokens = t!("{} tokens", large(answer.tokens as f64));
     table.row([&tokens, &duration(answer.seconds), ""]);
     match &answer.expected {
         Ok(expected) => {

@@ -6,18 +6,20 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use minigpt_charts::{Table, count, decimal};
 use minigpt_files::write_file;
-use minigpt_train::record::{self, Axis, StepRecord, Summary, loss_chart};
+use minigpt_train::record::{self, Axis, Damage, StepRecord, Summary, loss_chart};
 use serde::Serialize;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 /// What a run folder keeps its records in.
 const METRICS: &str = "metrics.jsonl";
+/// So many lines that are not records are named one by one.
+const MOST_DAMAGES: usize = 3;
 
 /// Draw the losses of one or several training runs.
 #[derive(Args)]
 pub struct PlotArgs {
-    /// Run folders, as `minigpt train` writes them.
+    /// Run folders, as `minigpt train` writes them, or a folder of such runs.
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
     /// Where to draw; loss.svg in the folder of a single run, plot.svg here for several, when absent.
@@ -51,7 +53,8 @@ impl From<X> for Axis {
     }
 }
 
-fn svg_file(path: &str) -> Result<PathBuf, String> {
+/// Reads the name of a picture.
+pub fn svg_file(path: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(path);
     let svg = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("svg"));
     if svg { Ok(path) } else { Err("the picture is an SVG file: its name must end in .svg".to_owned()) }
@@ -75,13 +78,15 @@ struct RunAnswer<'a> {
 
 /// Runs the command.
 pub fn run(args: &PlotArgs) -> Result<()> {
-    let names = names(&args.runs);
-    let records = args.runs.iter().map(|run| read(run)).collect::<Result<Vec<_>>>()?;
+    let folders: Vec<PathBuf> =
+        args.runs.iter().map(|run| runs_in(run)).collect::<Result<Vec<_>>>()?.concat();
+    let names = names(&folders);
+    let records = folders.iter().map(|run| read(run)).collect::<Result<Vec<_>>>()?;
     let runs: Vec<(String, Vec<StepRecord>)> = names.into_iter().zip(records).collect();
-    let (out, axis) = (args.out.clone().unwrap_or_else(|| default_out(&args.runs)), args.x.into());
+    let (out, axis) = (args.out.clone().unwrap_or_else(|| default_out(&folders)), args.x.into());
     let chart = loss_chart(&runs, axis);
     write_file(&out, chart.svg().as_bytes()).context("the picture could not be drawn")?;
-    let answers = answers(&args.runs, &runs);
+    let answers = answers(&folders, &runs);
     if args.json {
         return output::json(&Answer { out: &out, runs: answers });
     }
@@ -96,16 +101,43 @@ fn colours() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty())
 }
 
+/// The run that is named, or all runs in a folder of runs.
+fn runs_in(run: &Path) -> Result<Vec<PathBuf>> {
+    if !run.is_dir() || run.join(METRICS).exists() {
+        return Ok(vec![run.to_owned()]);
+    }
+    let entries = std::fs::read_dir(run).with_context(|| format!("could not read {}", run.display()))?;
+    let mut found: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.join(METRICS).is_file())
+        .collect();
+    found.sort();
+    if found.is_empty() {
+        bail!(
+            "{} is neither a training run nor a folder of runs: there is no {METRICS} in it",
+            run.display()
+        );
+    }
+    output::note(&format!("{} is a folder of {} runs", run.display(), count(found.len() as u64)));
+    Ok(found)
+}
+
 /// The records of a run, given by its folder or by the file itself.
 fn read(run: &Path) -> Result<Vec<StepRecord>> {
     if !run.exists() {
         bail!("{}: there is no such folder", run.display());
     }
     let file = if run.is_dir() { run.join(METRICS) } else { run.to_owned() };
-    if !file.exists() {
-        bail!("{} is not a training run: it has no {METRICS}", run.display());
+    let log = record::read(&file).with_context(|| format!("{} could not be plotted", run.display()))?;
+    for Damage { line, problem } in log.damaged.iter().take(MOST_DAMAGES) {
+        let file = file.display();
+        output::note(&format!("{file}: line {line} is not a record ({problem}) and is left out"));
     }
-    record::read(&file).with_context(|| format!("{} could not be plotted", run.display()))
+    if log.damaged.len() > MOST_DAMAGES {
+        let more = log.damaged.len() - MOST_DAMAGES;
+        output::note(&format!("{}: {more} more lines are not records", file.display()));
+    }
+    Ok(log.records)
 }
 
 fn default_out(runs: &[PathBuf]) -> PathBuf {

@@ -36,7 +36,7 @@ pub struct RunArgs {
 pub fn run(args: &RunArgs) -> Result<()> {
     let model = args.window.apply(args.load.open(&args.model)?)?;
     let format = model.format()?.clone();
-    let mut chat = chat::begin(model, format, &args.sampling)?;
+    let mut chat = chat::begin(model, format, &args.sampling, &[])?;
     // The last line end is the shell's or the editor's.
     let without_end = |text: String| text.trim_end_matches(['\r', '\n']).to_owned();
     let prompt = match (&args.prompt, &args.prompt_file) {

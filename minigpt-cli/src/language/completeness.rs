@@ -9,7 +9,7 @@ use clap::{Command, CommandFactory};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Folders and files whose texts are no messages, and why.
-const NO_MESSAGES: [&str; 17] = [
+const NO_MESSAGES: [&str; 18] = [
     // Data, in both languages.
     "minigpt-data/src/builtin",
     // Every row has both languages; a test there holds them together.
@@ -25,6 +25,8 @@ const NO_MESSAGES: [&str; 17] = [
     "minigpt-kernels/src/testing.rs",
     // Answers to programs, in English as their fields are; the page has its own Chinese (page/js/messages.js).
     "minigpt-serve",
+    // Log lines, which programs read.
+    "minigpt-cli/src/commands/serve/log.rs",
     // What is typed; the comments behind it are looked at below.
     "minigpt-cli/src/examples.rs",
     // The catalogue itself.
@@ -299,6 +301,10 @@ fn every_entry_is_used_once_and_has_the_holes_of_its_message() {
         };
         if names(&of) != names(&to) || !of.iter().all(together) {
             wrong.push(format!("{file}: other holes: {english:?} {chinese:?}"));
+        }
+        // `\n` in the file is a line end, `\\n` is the two characters.
+        if chinese.contains('\n') && !english.contains('\n') {
+            wrong.push(format!("{file}: a line end that the English has not: {english:?} {chinese:?}"));
         }
         if chinese.is_empty() || (chinese == english && file != "others") {
             wrong.push(format!("{file}: not Chinese: {english:?} {chinese:?}"));

@@ -106,6 +106,28 @@ macro_rules! t {
 }
 pub(crate) use t;
 
+/// A time in the unit that fits; days and years have names, the rest has symbols.
+pub fn duration(seconds: f64) -> String {
+    let english = minigpt_charts::duration(seconds);
+    match english.rsplit_once(' ') {
+        Some((number, "days")) => t!("{number} days"),
+        Some((number, "years")) => t!("{number} years"),
+        _ => english,
+    }
+}
+
+/// A large number, in short, for a unit to follow: `2.5 G`, or `25 亿`.
+pub fn large(number: f64) -> String {
+    const NAMES: [(f64, &str); 3] = [(1e12, "万亿"), (1e8, "亿"), (1e4, "万")];
+    match NAMES.iter().find(|(size, _)| current() == Language::Zh && number >= *size) {
+        Some((size, name)) => {
+            let number = format!("{:.1}", number / size);
+            format!("{} {name}", number.strip_suffix(".0").unwrap_or(&number))
+        }
+        None => minigpt_charts::metric(number),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 const DEEPEST: usize = 6;
 /// In a longer text no message is looked for behind a name.
 const LONGEST: usize = 1000;
+/// Fixed bytes that an entry needs to be told from chance.
+const FEWEST: usize = 6;
 /// So many places are tried there.
 const MOST_JOINTS: usize = 60;
 
@@ -35,7 +37,7 @@ pub fn error(error: &anyhow::Error) -> String {
 
 pub(super) fn in_chinese(message: &str, deep: usize) -> Option<String> {
     let deep = deep.checked_sub(1)?;
-    let found = CATALOGUE.find(message);
+    let found = find(message);
     // `name: message` may fit a few common words as well, which say less of it.
     if let Some(found) = &found
         && let Some((name, behind)) = behind_a_colon(message)
@@ -50,10 +52,18 @@ pub(super) fn in_chinese(message: &str, deep: usize) -> Option<String> {
         .or_else(|| behind_a_name(message, deep))
 }
 
+/// The catalogue's entry for a message. `{0} to {1}` fits nearly everything: an entry with so few fixed bytes counts only
+/// where single words fill it.
+fn find(message: &str) -> Option<Found<'_>> {
+    CATALOGUE.find(message).filter(|found| {
+        found.fixed >= FEWEST || found.values.iter().all(|(_, value)| !value.trim().contains(' '))
+    })
+}
+
 /// `name: message` of a name without spaces.
 fn behind_a_colon(message: &str) -> Option<(&str, Found<'_>)> {
     let (name, rest) = message.split_once(": ").filter(|(name, _)| !name.contains(' '))?;
-    Some((name, CATALOGUE.find(rest)?))
+    Some((name, find(rest)?))
 }
 
 /// The Chinese of a message, with that of the messages in its holes.
@@ -107,10 +117,10 @@ fn behind_a_name(message: &str, deep: usize) -> Option<String> {
             return None;
         }
         // What is added to a message may begin with its space.
-        let added = message[at..].starts_with(' ').then(|| CATALOGUE.find(&message[at..])).flatten();
+        let added = message[at..].starts_with(' ').then(|| find(&message[at..])).flatten();
         match added {
             Some(found) => Some((at, "", found)),
-            None => Some((at, between, CATALOGUE.find(rest)?)),
+            None => Some((at, between, find(rest)?)),
         }
     });
     let (at, between, found) = parted.max_by_key(|(at, _, found)| (found.fixed, std::cmp::Reverse(*at)))?;
@@ -138,6 +148,10 @@ mod tests {
         assert_eq!(
             chinese("the prompt has id 9 at position 2, outside of the vocabulary of 5 tokens"),
             "提示的第 2 个位置是 id 9，超出了 5 个词元的词表"
+        );
+        assert_eq!(
+            chinese("temperature must be from 0 (greedy) to 100, but is -1"),
+            "temperature 必须在 0（贪心）到 100 之间，现在是 -1"
         );
         assert_eq!(chinese("nofiles: is an empty folder, not a model"), "nofiles：是空文件夹，不是模型");
         assert_eq!(chinese("p.png is a picture, not text"), "p.png 是图片，不是文本");

@@ -152,6 +152,7 @@ fn a_run_from_training_to_a_chat_is_chinese() {
         &["plot", "runs/a"],
         &["plan", model],
         &["plan", "gpt2", "gpt2-medium", "--flops-per-second", "1e12"],
+        &["plan", "gpt2", "--tokens", "2500000000", "--flops-per-second", "1e12"],
         &["data", "stats", "book.txt"],
         &["data", "list"],
         &["data", "show", "book.txt", "--row", "1"],

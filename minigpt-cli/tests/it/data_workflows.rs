@@ -32,7 +32,7 @@ fn questions() -> String {
 }
 
 const SMALL: &str = "--set model.n_layer=1 --set model.n_head=2 --set model.n_embd=32 --set model.block_size=32 \
-                     --set data.max_length=24 --set train.batch_size=8 --set train.warmup_iters=0";
+                     --set train.batch_size=8 --set train.warmup_iters=0";
 
 #[test]
 fn the_chinese_question_answer_model_from_its_data_to_its_answers() {
@@ -204,6 +204,113 @@ fn nanogpts_tokens_bring_the_vocabulary_beside_them() {
         folder.types(&format!("train --config tokens.toml --out again --set train.max_iters=2 {SMALL}"));
     assert_contains(run.stderr(), &["prepared tokens"]);
     assert!(folder.0.path("again/last/tokenizer.json").exists());
+
+    // Whatever a configuration says of text.
+    for (kind, note) in
+        [("char", ""), ("gpt2", "data.tokenizer is gpt2"), ("bpe:300", "data.tokenizer is bpe:300")]
+    {
+        folder.0.write("any.toml", format!("[data]\npath = \"text.txt\"\ntokenizer = \"{kind}\"\n"));
+        let out = format!("any-{}", kind.replace(':', "-"));
+        let run = folder.types(&format!(
+            "train tokens/train.bin --config any.toml --out {out} --set train.max_iters=2 {SMALL}"
+        ));
+        assert_contains(run.stderr(), &[note]);
+        let tokens = folder.types(&format!("tokenizer encode hello --model {out}/last --json")).json();
+        assert_eq!(tokens["ids"].as_array().unwrap().len(), 5, "{kind}");
+    }
+    // A model with other tokens would learn nonsense.
+    folder.0.write("other.txt", "0123456789 ".repeat(40));
+    folder.types(&format!("train other.txt --out other --max_iters=1 {SMALL}"));
+    let args = ["train", "--config", "tokens.toml", "--from", "other/last", "--out", "x", "--max_iters=1"];
+    let refused = minigpt(&args).within(&folder.0.path("")).run().code(1);
+    assert_contains(refused.stderr(), &["made with the meta.pkl beside them"]);
+
+    // By nanoGPT's name for it, and alone.
+    fs::create_dir(folder.0.path("data")).unwrap();
+    fs::rename(folder.0.path("tokens"), folder.0.path("data/chars")).unwrap();
+    folder.types(&format!("train --dataset=chars --out named --max_iters=2 {SMALL}"));
+    assert!(folder.0.path("named/last/tokenizer.json").exists());
+}
+
+#[test]
+fn nanogpts_checkpoint_finds_the_vocabulary_of_the_data_set_that_it_names() {
+    let folder = Folder::new();
+    folder.0.write("text.txt", "hello there, general. ".repeat(40));
+    folder.types(&format!("train text.txt --out run --max_iters=3 {SMALL} --set train.optimizer=\"adamw\""));
+    // As nanoGPT lays them out, seen from its folder and from outside.
+    folder.types("export run/last --to nanogpt --out nano/out/ckpt.pt");
+    fs::create_dir_all(folder.0.path("nano/data/minigpt")).unwrap();
+    fs::rename(folder.0.path("nano/out/meta.pkl"), folder.0.path("nano/data/minigpt/meta.pkl")).unwrap();
+    let found = folder.types("import nano/out/ckpt.pt --out a --json").json();
+    assert!(found["tokenizer"].as_str().unwrap().ends_with("data/minigpt/meta.pkl"), "{found}");
+    let inside = minigpt(&["import", "out/ckpt.pt", "--out", "b", "--json"]).within(&folder.0.path("nano"));
+    assert_eq!(inside.run().success().json()["tokenizer"], "data/minigpt/meta.pkl");
+    folder.typed(&["generate", "--out_dir=nano/out", "--init_from=resume", "--start=hello", "-n", "2"]);
+    folder.0.write("p.txt", "hello");
+    let by_file = [
+        "generate",
+        "--out_dir=nano/out",
+        "--start=FILE:p.txt",
+        "--dtype=float16",
+        "--compile=False",
+        "-n",
+        "2",
+    ];
+    folder.typed(&by_file);
+    // Its run is not one of ours.
+    for args in [&["--init_from=resume", "--out_dir=nano/out"][..], &["--resume", "--out", "nano/out"]] {
+        let refused = minigpt(&[&["train"], args].concat()).within(&folder.0.path("")).run().code(1);
+        assert_contains(refused.stderr(), &["`--from nano/out/ckpt.pt --out runs/NAME`"]);
+    }
+    folder.types("train text.txt --from nano/out/ckpt.pt --out further --max_iters=2");
+}
+
+#[test]
+fn what_is_left_out_of_data_is_counted() {
+    let folder = Folder::new();
+    folder.0.write("data.jsonl", questions());
+    let shown = folder.types("data show data.jsonl --start 1 --count 20");
+    assert_contains(shown.stderr(), &["data.jsonl: 1 line can't be used:", "line 10: not JSON"]);
+    let row = folder.types("data show data.jsonl --row 2 --max-length 24");
+    assert_contains(row.stderr(), &["1 line can't be used"]);
+    // Answers beyond the context.
+    folder.types(&format!("train data.jsonl --out run --max_iters=1 {SMALL}"));
+    let long = json!({"question": "第1个数是什么？", "answer": "是7。".repeat(30)});
+    let beyond = json!({"question": "第1个数是什么？".repeat(30), "answer": "是7。"});
+    folder.0.write("long.jsonl", format!("{}{long}\n{beyond}\n", questions()));
+    for (more, expected) in [("", (2, 0)), ("--loss-on answer", (1, 1))] {
+        let done = folder.types(&format!("eval run/last --data long.jsonl --limit 62 --json {more}"));
+        let report = done.json();
+        assert_eq!(
+            (&report["cut"], &report["left_out"]),
+            (&json!(expected.0), &json!(expected.1)),
+            "{report}"
+        );
+        assert_contains(done.stderr(), &["skipped 1 bad line"]);
+    }
+    let shown = folder.types("eval run/last --data long.jsonl --limit 62");
+    assert_contains(shown.stdout(), &["2 of 62 examples are longer than the context"]);
+}
+
+#[test]
+fn damaged_chinese_is_read_and_the_damage_is_said() {
+    let folder = Folder::new();
+    let line = "天空为什么是蓝色的？因为空气散射阳光中的蓝光。\n";
+    let bytes = encoding_rs::GBK.encode(&line.repeat(60)).0.into_owned();
+    let damaged = [&bytes[..200], b"\xff", &bytes[200..bytes.len() - 2]].concat();
+    folder.0.write("gbk.txt", damaged);
+    let stats = folder.types("data stats gbk.txt --json").json();
+    assert_eq!(stats["cleaned"]["replaced"], 2, "{stats}");
+    let said = folder.types("data stats gbk.txt");
+    assert_contains(said.stdout(), &["2 broken characters replaced by U+FFFD"]);
+    let shown = folder.types("data show gbk.txt --count 1");
+    assert_contains(shown.stderr(), &["text in gb18030, with 2 broken characters"]);
+    assert_contains(shown.stdout(), &["天空为什么是蓝色的"]);
+    let chinese = folder.types("data stats gbk.txt --lang zh");
+    assert_contains(chinese.stdout(), &["2 个损坏的字符替换为 U+FFFD"]);
+    folder.0.write("crlf.txt", line.replace('\n', "\r\n").repeat(9));
+    let chinese = folder.types("data stats crlf.txt --lang zh");
+    assert_contains(chinese.stdout(), &["统一为 \\n"]);
 }
 
 #[test]

@@ -73,12 +73,20 @@ fn weights_can_be_shared_out_among_files() {
 #[test]
 fn a_gguf_file_is_written_in_every_type() {
     let place = Place::new();
-    let model = model_of(&place, "model", "gpt2", &bpe());
+    let tokenizer = bpe();
+    let config = Config { n_embd: 64, ..support::small(tokenizer.vocab_size()) };
+    let model = place.model("model", config, Some(&tokenizer));
     let mut sizes = Vec::new();
-    for dtype in ["f32", "f16", "q8_0", "q4_k"] {
+    for dtype in ["f32", "f16", "q8_0", "Q6_K", "Q5_K_M", "q5_k_s", "Q4_K_M", "q4_k_s", "q3_k_m"] {
         let out = place.text(&format!("{dtype}.gguf"));
         let written =
             answer(&["export", "--model", &model, "--to", "gguf", "--out", &out, "--dtype", dtype, "--json"]);
+        // Each tensor is somewhere: four matrices of a layer, two tables, and all norms and biases.
+        let tensors = written["tensors"].as_array().unwrap();
+        assert_eq!(tensors.iter().map(|of| of["tensors"].as_u64().unwrap()).sum::<u64>(), 2 * 12 + 4);
+        let named = tensors.iter().any(|of| dtype.to_lowercase().starts_with(of["dtype"].as_str().unwrap()));
+        // In this small model all layers are among those to which the _m types give more bits.
+        assert!(named || dtype.to_lowercase().ends_with("_m"), "{written}");
         assert_eq!(&fs::read(&out).unwrap()[..4], b"GGUF");
         sizes.push(written["bytes"].as_u64().unwrap());
         let difference = written["largest_difference"].as_f64().unwrap();
@@ -87,11 +95,63 @@ fn a_gguf_file_is_written_in_every_type() {
             "{written}"
         );
     }
-    assert!(sizes[0] > sizes[1] && sizes[1] > sizes[2] && sizes[2] >= sizes[3], "{sizes:?}");
+    let [whole, half, quarter, .., least] = sizes[..] else { panic!("{sizes:?}") };
+    assert!(whole > half && half > quarter && sizes[3..].iter().all(|&size| size < quarter), "{sizes:?}");
+    assert_eq!(sizes.iter().min(), Some(&least), "{sizes:?}");
     let nano = model_of(&place, "nano", "shakespeare-char", &bpe());
     let notes =
         answer(&["export", "--model", &nano, "--to", "gguf", "--out", &place.text("n.gguf"), "--json"]);
     assert!(notes["notes"][0].as_str().unwrap().contains("GELU"), "{notes}");
+}
+
+#[test]
+fn a_gguf_file_is_what_its_type_says_or_is_refused() {
+    let place = Place::new();
+    let tokenizer = bpe();
+    let of_width = |n_embd| Config { n_embd, ..support::small(tokenizer.vocab_size()) };
+    let export = |model: &str, out: &str, dtype: &str| {
+        ["export", model, "--to", "gguf", "--out", out, "--dtype", dtype].map(str::to_owned)
+    };
+    let narrow = place.model("narrow", of_width(96), Some(&tokenizer));
+    let args = export(&narrow, &place.text("narrow.gguf"), "q4_k");
+    let error = refused(&args.each_ref().map(String::as_str));
+    support::assert_contains(&error, &["no matrix", "q4_k", "rows here have 96, 384", "use q8_0"]);
+    assert!(!place.path("narrow.gguf").exists());
+    // Some fit, and what became of the others is said.
+    let wide = place.model("wide", of_width(64), Some(&tokenizer));
+    let args = export(&wide, &place.text("wide.gguf"), "q4_k_s");
+    let said = support::minigpt(&args.each_ref().map(String::as_str)).run().success();
+    let shown = ["7 of 9 matrices are q5_0, q5_1, q8_0", "2 × q4_k (", "19 × f32 ("];
+    support::assert_contains(said.stdout(), &shown);
+}
+
+/// Regression: GPT-2's files hold every bias, and those that a model is made without were counted as well.
+#[test]
+fn a_model_has_as_many_parameters_in_a_gguf_file_as_in_its_folder() {
+    let place = Place::new();
+    let tokenizer = bpe();
+    let all = support::small(tokenizer.vocab_size());
+    for (name, config) in [("all", all.clone()), ("none", all.with_bias(false))] {
+        let model = place.model(name, config, Some(&tokenizer));
+        let file = place.text(&format!("{name}.gguf"));
+        answer(&["export", &model, "--to", "gguf", "--out", &file, "--json"]);
+        let count = |from: &str, out: &str| {
+            let folder = place.text(&format!("{name}-{out}"));
+            answer(&["import", from, "--out", &folder, "--json"])["parameters"].as_u64().unwrap()
+        };
+        assert_eq!(count(&file, "file"), count(&model, "folder"), "{name}");
+    }
+}
+
+#[test]
+fn what_is_of_no_use_to_a_vocabulary_is_refused() {
+    let place = Place::new();
+    let model = model_of(&place, "c", "gpt2", &characters());
+    let out = place.text("v.json");
+    for option in [&["--dtype", "f16"][..], &["--no-check"]] {
+        let args = [&["export", &model, "--to", "vocab", "--out", &out], option].concat();
+        support::assert_contains(&refused(&args), &[option[0], "a vocabulary has none"]);
+    }
 }
 
 #[test]

@@ -189,8 +189,7 @@ fn a_full_context_slides_or_stops_as_asked() {
     let model = Model::endless();
     let long = ["--prompt", "abc", "--max-new-tokens", "50", "--seed", "3"];
     let stopped = model.answer(&[&long[..], &["--context", "stop"]].concat());
-    // The last token is written but need not be read.
-    assert_eq!(ids(&stopped).len(), BLOCK_SIZE + 1 - 3);
+    assert_eq!(ids(&stopped).len(), BLOCK_SIZE - 3, "prompt and answer fill the context");
     assert_eq!(stopped["completions"][0]["finish_reason"], "length");
     let slid = model.answer(&long);
     assert_eq!(ids(&slid).len(), 50);
@@ -366,4 +365,35 @@ fn a_reader_that_goes_away_is_no_error() {
     let output = child.wait_with_output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && !error.contains("panicked"), "{error}");
+}
+
+/// BLOCK_SIZE is small: the text slides, which changes nothing about its form.
+#[test]
+fn structured_output_follows_a_schema_or_a_grammar() {
+    let model = Model::with(&SPECIAL, "{}[]:,\"abcdefn 0123456789\n", true);
+    let schema = r#"{"type": "object", "properties": {"a": {"type": "array", "items": {"enum": [1, 2]}, "minItems": 2, "maxItems": 3}}, "required": ["a"], "additionalProperties": false}"#;
+    let file = model.0.write("schema.json", schema);
+    for schema in [schema, &file] {
+        let answer = model.answer(&["--prompt", "b", "--json-schema", schema, "--max-new-tokens", "150"]);
+        let text = answer["completions"][0]["text"].as_str().unwrap();
+        let value: Value = serde_json::from_str(text).unwrap();
+        assert!((2..=3).contains(&value["a"].as_array().unwrap().len()), "{value}");
+    }
+    // Every variant of a comparison is held to it.
+    let grammar = model.0.write("ab.gbnf", "root ::= \"ab\" [cd] # three letters\n");
+    let compared = model.answer(&["--prompt", "b", "--grammar", &grammar, "--compare", "story,exact"]);
+    for result in compared["results"].as_array().unwrap() {
+        let text = result["completions"][0]["text"].as_str().unwrap();
+        assert!(["abc", "abd"].contains(&text), "{text}");
+    }
+    let refused =
+        |args: &[&str]| model.run(&[&["--prompt", "b"], args].concat(), b"").code(1).stderr().to_owned();
+    let wrong = model.0.write("wrong.gbnf", "root ::= \"a\"\nb ::= (");
+    assert_contains(&refused(&["--grammar", &wrong]), &["--grammar", "line 2"]);
+    assert_contains(&refused(&["--json-schema", "{"]), &["--json-schema is not JSON"]);
+    assert_contains(&refused(&["--json-schema", "no such file"]), &["--json-schema no such file"]);
+    assert_contains(
+        &refused(&["--json-schema", "{}", "--num-beams", "2", "--temperature", "0"]),
+        &["num_beams must be 1"],
+    );
 }

@@ -75,7 +75,7 @@ fn a_device_inside_a_folder_is_refused_too() {
     let place = place();
     let run = ["train", "--config", &place.text("config.toml"), "--out", &place.text("run")];
     minigpt(&run).run().success();
-    for file in ["last/training.json", "last/optimizer.safetensors", "config.toml", "metrics.jsonl"] {
+    for file in ["last/training.json", "last/optimizer.safetensors", "config.toml"] {
         let (path, aside) = (place.path("run").join(file), place.path("aside"));
         fs::rename(&path, &aside).unwrap();
         symlink("/dev/zero", &path).unwrap();
@@ -84,6 +84,15 @@ fn a_device_inside_a_folder_is_refused_too() {
         fs::remove_file(&path).unwrap();
         fs::rename(&aside, &path).unwrap();
     }
+    // A log is not worth a run.
+    let log = place.path("run/metrics.jsonl");
+    fs::remove_file(&log).unwrap();
+    symlink("/dev/zero", &log).unwrap();
+    let resume =
+        bounded(&["train", "--resume", "--out", &place.text("run"), "--max_iters=100"]).run().success();
+    assert_contains(resume.stderr(), &["metrics.jsonl is not a regular file; the run goes on without it"]);
+    assert!(fs::symlink_metadata(&log).unwrap().is_file());
+    assert_eq!(fs::read_link(place.path("run/metrics.jsonl.aside")).unwrap().to_str(), Some("/dev/zero"));
 }
 
 #[test]

@@ -187,13 +187,16 @@ fn a_model_is_trained_further_on_a_text_of_ones_own() {
     place.write("other.txt", TEXT.to_uppercase().repeat(50) + &TEXT.repeat(50));
     train(&place, &["novel.txt"]);
     let said = train(&place, &["other.txt", "--from", "runs/novel"]);
-    assert_contains(&said, &["runs/other", "steps, about"]);
+    assert_contains(&said, &["runs/other", "on this machine", "chosen for training further"]);
     assert!(!said.contains("chosen for it"), "{said}");
     // Its size may be said again, and not otherwise.
     train(&place, &["other.txt", "--from", "runs/novel", "--n_embd=64"]);
     let wider = ["train", "other.txt", "--from", "runs/novel", "--n_embd=33"];
     let done = minigpt(&wider).within(&place.path("")).run();
-    assert_contains(done.stderr(), &["model.n_embd is 33, but the model in runs/novel/best has 64"]);
+    assert_contains(
+        done.stderr(),
+        &["model.n_embd is 33, but the model in runs/novel/best has model.n_embd = 64"],
+    );
 }
 
 #[test]
@@ -218,4 +221,72 @@ fn what_can_not_be_learned_from_is_said() {
     assert_contains(&refused(&["train", "novel.txt", "--minutes", "0"]), &["--minutes 0"]);
     assert_contains(&refused(&["train", "novel.txt", "--minutes", "-1"]), &["--minutes -1"]);
     assert_contains(&refused(&["train", "novel.txt", "--minutes", "nan"]), &["--minutes"]);
+}
+
+/// 200 questions were learned for four seconds, with dropout and a tenth held out; none of them was answered.
+#[test]
+fn few_questions_are_learned_by_heart_and_counted() {
+    let place = Place::new();
+    let line = |(q, a): (String, String)| json!({ "question": q, "answer": a }).to_string() + "\n";
+    place.write("qa.jsonl", pairs().into_iter().take(12).map(line).collect::<String>());
+    let done = minigpt(&["train", "qa.jsonl", "--max_iters=300"]).within(&place.path("")).run().success();
+    assert_contains(
+        done.stderr(),
+        &["all of the questions are learned, none is held out", "answers 12 of 12"],
+    );
+    assert_contains(done.stdout(), &["12 of 12 questions, word for word"]);
+    let config = place.read_text("runs/qa/config.toml");
+    assert_contains(&config, &["val_fraction = 0.0\n", "best_by = \"answers\"\n"]);
+    let best = place.read_json("runs/qa/last/training.json")["best"].clone();
+    assert_eq!(best["answers"], json!({ "right": 12, "asked": 12 }));
+    // Somebody who holds questions out wants to know about others than those that were learned.
+    let held_out = ["train", "qa.jsonl", "--val_fraction=0.25", "--max_iters=1", "--out", "held"];
+    let done = minigpt(&held_out).within(&place.path("")).run().success();
+    assert!(!done.stderr().contains("none is held out"), "{}", done.stderr());
+    assert_contains(&place.read_text("held/config.toml"), &["best_by = \"loss\"\n"]);
+}
+
+/// It was "within max_length 128 there is nothing to learn".
+#[test]
+fn one_example_is_learned_for_as_long_as_was_asked_for() {
+    let place = Place::new();
+    place.write("one.jsonl", "{\"question\": \"Who?\", \"answer\": \"Me.\"}\n");
+    let said = train(&place, &["one.jsonl"]);
+    assert_contains(&said, &["of 1 questions, word for word"]);
+    assert!(!said.contains("times the whole data"), "{said}");
+    let done = minigpt(&["train", "one.jsonl", "--val_fraction=0.1"]).within(&place.path("")).run();
+    assert!(done.failed());
+    assert_contains(done.stderr(), &["one.jsonl has 1 example", "val_fraction = 0.1 leaves none"]);
+}
+
+#[test]
+fn white_space_and_settings_that_a_text_has_no_use_for_are_refused() {
+    let place = Place::new();
+    place.write("blank.txt", " \n\t\n".repeat(400));
+    place.write("novel.txt", TEXT.repeat(100));
+    for (args, said) in [
+        (&["blank.txt"][..], "blank.txt holds only white space"),
+        (&["blank.txt", "--n_layer=1", "--max_iters=1"], "blank.txt holds only white space"),
+        (&["novel.txt", "--max_length=64", "--max_iters=1"], "data.max_length is about examples"),
+        (&["novel.txt", "--loss_on=answer", "--max_iters=1"], "data.loss_on is about examples"),
+        (&["novel.txt", "--best_by=answers", "--max_iters=1"], "has no questions and answers"),
+    ] {
+        let done = minigpt(&[&["train"], args].concat()).within(&place.path("")).run();
+        assert!(done.failed(), "{args:?}");
+        assert_contains(done.stderr(), &[said]);
+    }
+}
+
+#[test]
+fn what_a_model_of_a_text_can_not_do_is_said_and_a_search_is_pointed_elsewhere() {
+    let place = Place::new();
+    place.write("notes/monday.md", TEXT.repeat(60));
+    place.write("notes/tuesday.md", TEXT.repeat(60));
+    let said = train(&place, &["notes"]);
+    assert_contains(&said, &["goes on with a text in its style; it does not look anything up"]);
+    for command in ["rag", "search", "index"] {
+        let done = minigpt(&[command, "notes"]).run();
+        assert!(done.failed());
+        assert_contains(done.stderr(), &["does not search documents", "`minigpt train qa.jsonl`"]);
+    }
 }

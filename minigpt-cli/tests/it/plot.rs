@@ -1,6 +1,6 @@
 //! `minigpt plot` as a person types it.
 
-use crate::support::{Place, Program, assert_contains, minigpt};
+use crate::support::{Place, Program, assert_contains, minigpt, text};
 use minigpt_train::record::{Metrics, StepRecord};
 use serde_json::Value;
 use std::fs;
@@ -99,12 +99,29 @@ fn a_run_that_was_killed_in_the_middle_of_a_line_is_drawn() {
 }
 
 #[test]
+fn a_log_with_damaged_lines_is_drawn_without_them_and_they_are_named() {
+    let place = runs();
+    let path = place.path("short/metrics.jsonl");
+    fs::write(&path, fs::read_to_string(&path).unwrap() + "# note\n").unwrap();
+    let done = plot(&place, &["short"]).run().success();
+    assert_contains(
+        done.stderr(),
+        &["short/metrics.jsonl: line ", "is not a record (expected value) and is left out"],
+    );
+    assert!(!done.stdout().is_empty());
+}
+
+#[test]
 fn what_is_not_a_run_is_refused_in_words() {
     let place = runs();
     fs::create_dir(place.path("photos")).unwrap();
     fs::write(place.path("short/metrics.jsonl"), "{\"step\":1}\n{}\n").unwrap();
     let cases: [(&[&str], i32, &str); 6] = [
-        (&["photos"], 1, "photos is not a training run: it has no metrics.jsonl"),
+        (
+            &["photos"],
+            1,
+            "photos is neither a training run nor a folder of runs: there is no metrics.jsonl in it",
+        ),
         (&["long", "nowhere"], 1, "nowhere: there is no such folder"),
         (&["short"], 1, "short/metrics.jsonl, line 1: missing field `loss`"),
         (
@@ -120,4 +137,16 @@ fn what_is_not_a_run_is_refused_in_words() {
         assert_eq!(done.stdout(), "", "{args:?}");
         assert_contains(done.stderr(), &[message]);
     }
+}
+
+#[test]
+fn a_folder_of_runs_is_plotted_as_all_of_them() {
+    let place = runs();
+    let done = minigpt(&["plot", text(&place.path("")), "--json", "--out", text(&place.path("all.svg"))])
+        .run()
+        .success();
+    let answer = done.json();
+    let names: Vec<&Value> = answer["runs"].as_array().unwrap().iter().map(|run| &run["name"]).collect();
+    assert_eq!(names, ["empty", "long", "short"]);
+    assert_contains(done.stderr(), &["is a folder of 3 runs"]);
 }

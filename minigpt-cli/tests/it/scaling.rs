@@ -257,3 +257,87 @@ fn the_published_law_is_withheld_where_it_does_not_apply() {
         &["Besiroglu et al. 2024", "1.82 + "],
     );
 }
+
+/// Runs of sizes and counts of tokens that span these factors.
+fn runs(sizes: f64, counts: f64, loss: impl Fn(f64, f64) -> f64) -> String {
+    let mut text = "parameters,tokens,loss\n".to_owned();
+    for i in 0..16 {
+        let (n, d) = (2e4 * sizes.powf(f64::from(i / 4) / 3.0), 2e5 * counts.powf(f64::from(i % 4) / 3.0));
+        let noise = 1.0 + 0.001 * f64::from(i * 7 % 5 - 2);
+        text += &format!("{n},{d},{}\n", noise * loss(n, d));
+    }
+    text
+}
+
+fn law(n: f64, d: f64) -> f64 {
+    1.2 + 30.0 * n.powf(-0.35) + 150.0 * d.powf(-0.4)
+}
+
+#[test]
+fn what_runs_that_are_too_much_alike_do_not_say_is_withheld_with_the_reason() {
+    let place = Place::new();
+    let narrow = place.write("narrow.csv", runs(1.02, 8.0, law));
+    let ask = |more: &[&str]| answer(&[&["scaling", "predict", &narrow], more].concat());
+    let inside = ask(&["--parameters", "20200", "--tokens", "1e6"]);
+    assert!(inside["loss"]["value"].is_number() && inside["prediction_withheld"].is_null(), "{inside}");
+    assert!(inside["double_data"].is_object() && inside["double_size"].is_null(), "{inside}");
+    let larger = ask(&["--parameters", "1e6", "--tokens", "1e6", "--flops", "1e12"]);
+    assert!(larger["loss"].is_null() && larger["best"].is_null(), "{larger}");
+    assert_eq!(larger["prediction_withheld"], "sizes_too_narrow");
+    assert_eq!(larger["best_withheld"], "sizes_too_narrow");
+    let page =
+        shown(&["scaling", "predict", &narrow, "--parameters", "1e6", "--tokens", "1e6", "--flops", "1e12"]);
+    assert_contains(&page, &["loss", "the runs' sizes span less than a factor of 2"]);
+    let fit = answer(&["scaling", "fit", &narrow]);
+    assert!(fit["E"].is_null() && fit["A"].is_null() && fit["alpha"].is_null(), "{fit}");
+    assert_eq!(
+        (&fit["undetermined"]["alpha"], fit["double_size"].is_null()),
+        (&"sizes_too_narrow".into(), true)
+    );
+    assert_contains(
+        &shown(&["scaling", "fit", &narrow]),
+        &["α is not determined: the runs' sizes span", "Twice the size"],
+    );
+    let short = place.write("short.csv", runs(8.0, 1.5, law));
+    let longer = answer(&["scaling", "predict", &short, "--parameters", "1e5", "--tokens", "1e8"]);
+    assert_eq!(longer["prediction_withheld"], "tokens_too_narrow");
+}
+
+/// It was "−NaN 95 %: NaN to NaN" where a term of the law is nothing.
+#[test]
+fn a_prediction_is_never_nan() {
+    let place = Place::new();
+    let by_data = runs(16.0, 16.0, |_, d| 30.0 * d.powf(-0.2));
+    let by_size = runs(16.0, 16.0, |n, _| 30.0 * n.powf(-0.2));
+    let flat = runs(16.0, 16.0, |_, _| 2.0);
+    for (name, table) in [("data.csv", by_data), ("size.csv", by_size), ("flat.csv", flat)] {
+        let file = place.write(name, table);
+        for more in [
+            &["--flops", "1e15"][..],
+            &["--parameters", "1e6", "--tokens", "1e7"],
+            &["--parameters", "1e6", "--flops", "1e15"],
+        ] {
+            let page = shown(&[&["scaling", "predict", &file], more].concat());
+            assert!(!page.contains("NaN") && !page.contains("inf"), "{name} {more:?}: {page}");
+            answer(&[&["scaling", "predict", &file], more].concat());
+        }
+    }
+    let file = place.write("data2.csv", runs(16.0, 16.0, |_, d| 30.0 * d.powf(-0.2)));
+    let best = answer(&["scaling", "predict", &file, "--flops", "1e15"]);
+    assert!(best["best"].is_null() && best["best_withheld"].is_string(), "{best}");
+}
+
+#[test]
+fn a_size_and_a_budget_together_are_both_used() {
+    let place = Place::new();
+    let file = place.write("runs.csv", runs(16.0, 16.0, law));
+    let both = answer(&["scaling", "predict", &file, "--parameters", "1e5", "--flops", "6e11"]);
+    assert_eq!((both["parameters"].as_f64(), both["tokens"].as_f64()), (Some(1e5), Some(1e6)));
+    assert!(both["best"].is_object(), "{both}");
+    let error = failure(&["scaling", "predict", &file, "--flops", "1e12", "--repeated"], 2);
+    assert_contains(&error, &["--repeated has no effect here: it takes effect with --parameters"]);
+    let error = failure(&["scaling", "run", "--resume", "--out", "x", "--minutes", "3"], 2);
+    assert_contains(&error, &["--minutes has no effect here: it takes effect without --resume"]);
+    let error = refused(&["scaling", "run", "text.txt", "--resume", "--out", "x"]);
+    assert_contains(&error, &["leave out text.txt"]);
+}

@@ -162,7 +162,8 @@ fn several_models_have_their_names_and_a_key_is_asked_for() {
     let ids: Vec<&str> =
         list["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap()).collect();
     assert_eq!((status, ids), (200, vec!["one", "two"]));
-    assert_eq!(list["data"][0]["meta"]["dtype"], "q8_0");
+    // Rows that blocks of 32 do not fill are kept in 16 bits.
+    assert_eq!(list["data"][0]["meta"]["dtype"], "f16 and q8_0");
     let wrong =
         minigpt(&["chat", "--server", served.address(), "--api-key", "wrong"]).stdin("who?\n").run().code(1);
     assert_contains(wrong.stderr(), &["401", "--api-key KEY"]);
@@ -327,5 +328,32 @@ fn memory_stays_flat_over_requests_and_clients_that_vanish() {
     let before = round(600);
     let after = round(2400);
     assert!(after < before + (16 << 20), "{} bytes more after 2,400 requests", after - before);
+    served.stop();
+}
+
+/// The page can say which characters of a text the model never sees.
+#[test]
+fn questions_about_a_text_name_the_characters_that_the_vocabulary_lacks() {
+    let (_place, model) = place(64);
+    let served = Served::new(&["--model", &model]);
+    let ask = |route: &str, body: &Value| served.ask("POST", &format!("/v1/inspect/{route}"), "", body);
+    for route in ["read", "next", "lens", "walk", "continue"] {
+        let (status, answer) = ask(route, &json!({ "text": "who喜欢 is喜<sep>" }));
+        assert_eq!((status, &answer["unknown"]), (200, &json!(["喜", "欢"])), "{route}: {answer}");
+        let (_, known) = ask(route, &json!({ "text": "who" }));
+        assert_eq!(known["unknown"], json!([]), "{route}");
+        let (_, ids) = ask(route, &json!({ "ids": [4, 5] }));
+        assert!(ids.get("unknown").is_none(), "{route}: {ids}");
+    }
+    let (status, answer) = ask("read", &json!({ "text": "who", "ids": [4] }));
+    assert_eq!((status, &answer["error"]["param"]), (400, &json!("ids")), "{answer}");
+    for (route, field) in [("read", "layer"), ("heads", "text"), ("lens", "token"), ("walk", "size")] {
+        let value = if field == "text" { json!("who") } else { json!(1) };
+        let mut body = if field == "text" { json!({}) } else { json!({ "ids": [4] }) };
+        body[field] = value;
+        let (status, answer) = ask(route, &body);
+        assert_eq!((status, &answer["error"]["param"]), (400, &json!(field)), "{route}: {answer}");
+    }
+    assert_eq!(ask("read", &json!({ "text": "who", "latyer": 1 })).0, 400);
     served.stop();
 }

@@ -4,11 +4,11 @@
 //! out while the same fact is trained on in other phrasings, and the same phrasing with other facts: a model that
 //! answers them has learnt both, and can be *scored* by exact match, because a fact has one answer a language.
 //!
-//! To read it: [`topics`] has one file a subject. To add to it:
+//! To read it: `data/` has one file per subject. To add to it:
 //!
-//! - **a fact**: a line in a table of `topics/`;
+//! - **a fact**: a line in a table;
 //! - **a phrasing**: a line in a topic's `ask`;
-//! - **a topic**: a file in `topics/` with a table, its phrasings and its answer, and a line in `topics/mod.rs`.
+//! - **a topic**: a `[[topic]]` with its table, its phrasings and its answer; a new file also needs a line in `topics.rs`.
 //!
 //! The tests say if two facts now share a question, if a length or the number of characters got out of hand, and
 //! they hold a fingerprint of the whole set, to be renewed with every change that is meant.

@@ -1,6 +1,6 @@
 //! Tables of facts as plain text, and templates that are filled from their rows.
 //!
-//! A table reads like the one it is: names in the first line, one fact in each line below, bars between the
+//! A table has the names of its columns in the first line and one fact in each line below, with bars between the
 //! cells. The text is part of the program, so a malformed table is a bug and panics.
 
 /// Stands for "nothing to say here": a template that needs such a cell is left out for that row.
@@ -18,12 +18,9 @@ impl Table {
     pub(super) fn parse(text: &str) -> Self {
         let mut lines =
             text.lines().filter(|line| !line.trim().is_empty()).map(|line| line.split('|').map(str::trim));
-        let columns = lines.next().expect("a table has a first line with names").map(String::from).collect();
-        Self::new(columns, lines.map(|cells| cells.map(String::from).collect()).collect())
-    }
-
-    /// A table whose rows were computed.
-    pub(super) fn new(columns: Vec<String>, rows: Vec<Vec<String>>) -> Self {
+        let columns: Vec<String> =
+            lines.next().expect("a table has a first line with names").map(String::from).collect();
+        let rows: Vec<Vec<String>> = lines.map(|cells| cells.map(String::from).collect()).collect();
         for row in &rows {
             assert_eq!(row.len(), columns.len(), "a row has other cells than {columns:?}: {row:?}");
             assert!(row.iter().all(|cell| !cell.is_empty()), "an empty cell (write {NOTHING}): {row:?}");
@@ -32,7 +29,10 @@ impl Table {
     }
 
     /// The rows, then the same rows with the cells of each two named columns exchanged.
-    pub(super) fn both_ways(mut self, exchanged: &[(&str, &str)]) -> Self {
+    pub(super) fn both_ways(mut self, exchanged: &[(String, String)]) -> Self {
+        if exchanged.is_empty() {
+            return self;
+        }
         let mut reversed = self.rows.clone();
         for row in &mut reversed {
             for (one, other) in exchanged {
@@ -111,8 +111,8 @@ mod tests {
 
     #[test]
     fn both_ways_adds_the_reverse_of_each_row() {
-        let table =
-            Table::parse("word | opposite\nhot | cold\nbig | small").both_ways(&[("word", "opposite")]);
+        let table = Table::parse("word | opposite\nhot | cold\nbig | small")
+            .both_ways(&[("word".into(), "opposite".into())]);
         assert_eq!(table.rows(), [["hot", "cold"], ["big", "small"], ["cold", "hot"], ["small", "big"]]);
     }
 

@@ -4,26 +4,82 @@ use super::group::{Group, Kind, Question};
 use super::stable_hash::stable_hash;
 use super::table::Table;
 use super::typing::{self, Language};
+use serde::Deserialize;
+use std::collections::HashMap;
+
+/// A file of `data/`: tables by name, and the topics that use them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Subject {
+    tables: HashMap<String, String>,
+    topic: Vec<TopicEntry>,
+}
+
+/// A topic as a file has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TopicEntry {
+    name: String,
+    /// The name of the table of facts.
+    facts: String,
+    /// The name of the table of unknown things.
+    unknown: Option<String>,
+    /// Pairs of columns: each fact is also asked with their cells exchanged.
+    #[serde(default)]
+    both_ways: Vec<(String, String)>,
+    #[serde(default)]
+    en: Wording,
+    #[serde(default)]
+    zh: Wording,
+}
+
+impl Subject {
+    /// Reads a file of `data/`.
+    ///
+    /// # Panics
+    /// The file is malformed.
+    pub(super) fn parse(text: &str) -> Self {
+        toml::from_str(text).unwrap_or_else(|error| panic!("a subject of the built-in set: {error}"))
+    }
+
+    /// Its topics with their tables.
+    pub(super) fn topics(self) -> Vec<Topic> {
+        let Self { tables, topic } = self;
+        let table = |name: &str| {
+            let text = tables.get(name).unwrap_or_else(|| panic!("no table {name:?} in this file"));
+            Table::parse(text)
+        };
+        let topics = topic.into_iter().map(|entry| Topic {
+            facts: table(&entry.facts).both_ways(&entry.both_ways),
+            unknown: entry.unknown.as_deref().map(table).unwrap_or_default(),
+            name: entry.name,
+            en: entry.en,
+            zh: entry.zh,
+        });
+        topics.collect()
+    }
+}
 
 /// A kind of question: a table of facts, and how each language asks for them.
 pub(super) struct Topic {
     /// Names the topic in keys: no two topics share it.
-    pub name: &'static str,
-    /// What is known: one fact a row.
-    pub facts: Table,
+    name: String,
+    /// What is known: one fact per row.
+    facts: Table,
     /// Things to ask about in the same words that the model should admit not to know; only the columns that
     /// questions use.
-    pub unknown: Table,
-    pub en: Wording,
-    pub zh: Wording,
+    unknown: Table,
+    en: Wording,
+    zh: Wording,
 }
 
-/// The phrasings of a question and its one answer, with places for cells: see [`Table::fill`].
-#[derive(Default)]
-pub(super) struct Wording {
+/// The phrasings of a question and its one answer, with `{column}` for cells: see [`Table::fill`].
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wording {
     /// Phrasings, written properly; none if the topic isn't for this language.
-    pub ask: &'static [&'static str],
-    pub answer: &'static str,
+    ask: Vec<String>,
+    answer: String,
 }
 
 /// With fewer rows than this, a held-out question would be among few that show its phrasing.
@@ -42,7 +98,7 @@ impl Topic {
     fn known(&self, row: &[String]) -> Vec<Group> {
         let fact = format!("{}: {}", self.name, row.join(" | "));
         let group = |language, wording: &Wording| {
-            let answer = self.facts.fill(wording.answer, row)?;
+            let answer = self.facts.fill(&wording.answer, row)?;
             let questions = self.questions(&self.facts, row, &fact, language, wording);
             Some(Group { fact: fact.clone(), language, questions, answer, kind: Kind::Known })
         };

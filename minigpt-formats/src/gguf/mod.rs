@@ -2,13 +2,15 @@
 //!
 //! A file is a header, then key/value metadata, then the names, shapes and places of all tensors, then their elements.
 
+mod file_type;
 mod read;
 mod tokens;
 mod write;
 
+pub use file_type::FileType;
 pub use read::{Contents, Value};
 pub use tokens::{tokenizer, tokenizer_metadata};
-pub(crate) use write::check_element_type;
+pub(crate) use write::fallback;
 pub use write::{Meta, save};
 
 use minigpt_kernels::ElementType;
@@ -16,6 +18,9 @@ use minigpt_model::config::{Activation, Config, NormPosition, PositionEmbedding}
 
 /// What the tensors in a file are aligned to, unless it says otherwise.
 const ALIGNMENT: u64 = 32;
+
+/// The metadata that says which biases the model is made without, by their switches. Only we write it.
+const ABSENT_BIASES: &str = "minigpt.absent_biases";
 
 /// Whether a file begins like one of these.
 pub fn is_gguf(bytes: &[u8]) -> bool {

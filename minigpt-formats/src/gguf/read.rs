@@ -1,6 +1,6 @@
 //! Reading a GGUF file as untrusted data: every count is held against the bytes that are left before it is believed.
 
-use super::{ALIGNMENT, TYPES, is_gguf, our_name};
+use super::{ABSENT_BIASES, ALIGNMENT, TYPES, is_gguf, our_name};
 use crate::layout::LinearWeights;
 use crate::mapped_model::ExtraKeys;
 use crate::tensor_view::TensorView;
@@ -133,6 +133,7 @@ impl<'a> Contents<'a> {
             layer_norm_epsilon: (epsilon as f32).to_string().parse().unwrap_or(epsilon),
             ..Config::default()
         };
+        let config = self.without_absent_biases(config);
         config.validate().map_err(|e| e.to_string())?;
         let mut extra = ExtraKeys::new();
         let ids = [("bos_token_id", self.id("tokenizer.ggml.bos_token_id")), ("eos_token_id", self.end())];
@@ -140,6 +141,20 @@ impl<'a> Contents<'a> {
             extra.extend(id.map(|id| (key.to_owned(), json!(id))));
         }
         Ok((config, extra))
+    }
+
+    /// GPT-2's files hold every bias. Those that are zeros throughout are switched on again where the file is ours and does
+    /// not name them, and where they are not zeros (`with_biases_in_use`).
+    fn without_absent_biases(&self, config: Config) -> Config {
+        let Some(Value::Strs(absent)) = self.value(ABSENT_BIASES) else { return config.with_bias(false) };
+        let has = |switch: &str| !absent.iter().any(|name| name == switch);
+        Config {
+            qkv_bias: has("qkv_bias"),
+            attn_out_bias: has("attn_out_bias"),
+            mlp_bias: has("mlp_bias"),
+            norm_bias: has("norm_bias"),
+            ..config
+        }
     }
 
     /// The tensors of a model by our names and in GPT-2's layout; those that we have no name for keep theirs.

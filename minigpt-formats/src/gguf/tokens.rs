@@ -15,17 +15,26 @@ const UNUSED: i32 = 5;
 /// chat.
 ///
 /// # Errors
-/// A vocabulary of characters: llama.cpp has no such tokenizer.
+/// Another tokenizer than a byte-level BPE.
 pub fn tokenizer_metadata(
     tokenizer: &Tokenizer,
     vocab_size: usize,
     turn_end: Option<u32>,
 ) -> Result<Vec<(String, Meta)>> {
-    let Tokenizer::Bpe(bpe) = tokenizer else {
-        return Err(Error::NotExpressible(
-            "the model's vocabulary is one of characters, which llama.cpp can't tokenize; train it with a BPE"
-                .to_owned(),
-        ));
+    let refused = |what: &str| Err(Error::NotExpressible(what.to_owned()));
+    let bpe = match tokenizer {
+        Tokenizer::Bpe(bpe) => bpe,
+        Tokenizer::Char(_) => {
+            return refused(
+                "the model's vocabulary is one of characters, which llama.cpp can't tokenize; train it with a BPE",
+            );
+        }
+        Tokenizer::Pipeline(_) => {
+            return refused(
+                "the model's tokenizer is not GPT-2's kind of byte-level BPE, the only one that GGUF files are written \
+                 with here; llama.cpp's own converter takes a Hugging Face folder",
+            );
+        }
     };
     let mut tokens = bpe.spelt_tokens();
     let is_special = |token: &String| tokenizer.special_id(token).is_some();
@@ -94,7 +103,6 @@ pub fn tokenizer(bytes: &[u8], path: &Path) -> Result<Option<Tokenizer>> {
 mod tests {
     use super::*;
     use crate::gguf;
-    use minigpt_kernels::ElementType;
     use minigpt_model::{Config, Device, Gpt};
 
     /// A file with these tokens, for a model with room for `vocab_size`.
@@ -104,7 +112,7 @@ mod tests {
         let gpt = Gpt::new(config, 1, &Device::Cpu).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.gguf");
-        gguf::save(gpt.view(), metadata, ElementType::F32, &path, &mut |_, _| {}).unwrap();
+        gguf::save(gpt.view(), metadata, gguf::FileType::F32, &path, &mut |_, _| {}).unwrap();
         std::fs::read(path).unwrap()
     }
 

@@ -1,6 +1,6 @@
 //! Writing a GGUF file, one tensor in memory at a time.
 
-use super::{ALIGNMENT, TYPES, refusal, their_name};
+use super::{ABSENT_BIASES, ALIGNMENT, FileType, TYPES, refusal, their_name};
 use crate::Progress;
 use crate::error::{Error, Result};
 use candle_core::quantized::QTensor;
@@ -10,6 +10,7 @@ use minigpt_kernels::ElementType;
 use minigpt_model::ModelView;
 use minigpt_model::config::Config;
 use minigpt_model::parameters::{Spec, specs_with_absent};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
@@ -36,31 +37,28 @@ struct Info {
     name: String,
     /// Rows first, as we write shapes; GGUF has them the other way round.
     shape: Vec<usize>,
+    /// What a matrix should be, if its rows fill whole blocks.
+    wanted: Option<ElementType>,
     element_type: ElementType,
     offset: u64,
 }
 
-/// The types that matrices can be written in, and llama.cpp's numbers for files of that type. Norms, biases and positions
-/// are always f32.
-const FILE_TYPES: [(ElementType, u32); 4] =
-    [(ElementType::F32, 0), (ElementType::F16, 1), (ElementType::Q8_0, 7), (ElementType::Q4K, 14)];
-
 /// Writes a model; `tokenizer` is what llama.cpp wants to know about its tokens. The file appears whole or not at all.
 ///
 /// # Errors
-/// A model or an element type that these files can't have.
+/// A model that these files can't have, or one without a matrix that the file type could be named after.
 pub fn save(
     model: ModelView,
     tokenizer: Vec<(String, Meta)>,
-    element_type: ElementType,
+    file_type: FileType,
     path: &Path,
     progress: Progress,
 ) -> Result<()> {
     if let Some(message) = refusal(model.config) {
         return Err(Error::bad(path, message));
     }
-    let file_type = check_element_type(element_type)?;
-    let (infos, total) = infos(model.config, element_type)?;
+    let (infos, total) = infos(model.config, file_type)?;
+    check_blocks(&infos, file_type)?;
     let mut metadata = metadata(model.config, file_type);
     metadata.extend(tokenizer);
     replace_file(path, |file| {
@@ -78,18 +76,44 @@ pub fn save(
     })
 }
 
-/// llama.cpp's number for files of a type.
-///
-/// # Errors
-/// There are none such.
-pub(crate) fn check_element_type(element_type: ElementType) -> Result<u32> {
-    let known = FILE_TYPES.iter().find(|(known, _)| *known == element_type);
-    let refused = || Error::NotExpressible(format!("{element_type} is not offered for GGUF; use f16"));
-    known.map(|(_, number)| *number).ok_or_else(refused)
+/// Refuses a file that would not hold what its type says.
+fn check_blocks(infos: &[Info], file_type: FileType) -> Result<()> {
+    let named = file_type.element_type();
+    let fits = |info: &&Info| info.wanted.is_some() && info.element_type.block_size() == named.block_size();
+    if infos.iter().any(|info| fits(&info)) {
+        return Ok(());
+    }
+    let rows: BTreeSet<usize> = infos
+        .iter()
+        .filter(|info| info.wanted.is_some())
+        .filter_map(|info| info.shape.last().copied())
+        .collect();
+    let other = if rows.iter().any(|row| row.is_multiple_of(32)) { "q8_0" } else { "f16" };
+    let rows = rows.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    Err(Error::NotExpressible(format!(
+        "no matrix of this model can be {named}: its blocks are {} numbers long, and rows here have {rows}; use {other}",
+        named.block_size()
+    )))
+}
+
+/// What to say of matrices whose rows do not fill the blocks that they should have been written in, if there are any.
+pub(crate) fn fallback(config: &Config, file_type: FileType) -> Result<Option<String>> {
+    let (infos, _) = infos(config, file_type)?;
+    let matrices: Vec<&Info> = infos.iter().filter(|info| info.wanted.is_some()).collect();
+    let others: Vec<&&Info> = matrices.iter().filter(|info| info.wanted != Some(info.element_type)).collect();
+    let types: BTreeSet<&str> = others.iter().map(|info| info.element_type.name()).collect();
+    let types = types.into_iter().collect::<Vec<_>>().join(", ");
+    Ok((!others.is_empty()).then(|| {
+        format!(
+            "{} of {} matrices are {types}: their rows do not fill the blocks of {file_type}",
+            others.len(),
+            matrices.len()
+        )
+    }))
 }
 
 /// All tensors that llama.cpp expects, absent biases included, and how many bytes their elements take.
-fn infos(config: &Config, element_type: ElementType) -> Result<(Vec<Info>, u64)> {
+fn infos(config: &Config, file_type: FileType) -> Result<(Vec<Info>, u64)> {
     let mut offset = 0;
     let mut infos = Vec::new();
     for spec in specs_with_absent(config) {
@@ -98,13 +122,16 @@ fn infos(config: &Config, element_type: ElementType) -> Result<(Vec<Info>, u64)>
         if spec.is_linear_weight() {
             shape.reverse();
         }
-        let element_type = match shape[..] {
-            [_, row] if spec.is_quantizable() => element_type.for_rows_of(row),
+        let wanted = spec
+            .is_quantizable()
+            .then(|| file_type.of_matrix(&name, config.n_layer, config.tie_word_embeddings));
+        let element_type = match (wanted, &shape[..]) {
+            (Some(wanted), [_, row]) => wanted.for_rows_of(*row),
             _ => ElementType::F32,
         };
         let bytes = element_type.bytes(shape.iter().product());
         let bytes = bytes.ok_or_else(|| Error::NotExpressible(format!("{} is too large", spec.name)))?;
-        infos.push(Info { spec, name, shape, element_type, offset });
+        infos.push(Info { spec, name, shape, wanted, element_type, offset });
         offset += (bytes as u64).next_multiple_of(ALIGNMENT);
     }
     Ok((infos, offset))
@@ -123,13 +150,13 @@ fn elements(model: ModelView, info: &Info) -> candle_core::Result<Vec<u8>> {
     Ok(QTensor::quantize(&tensor, dtype)?.data()?.into_owned())
 }
 
-fn metadata(config: &Config, file_type: u32) -> Vec<(String, Meta)> {
+fn metadata(config: &Config, file_type: FileType) -> Vec<(String, Meta)> {
     let number = |number: usize| Meta::U32(u32::try_from(number).unwrap_or(u32::MAX));
     let inner = config.n_inner.unwrap_or(4 * config.n_embd);
     let known = [
         ("general.architecture", Meta::Str("gpt2".to_owned())),
         ("general.name", Meta::Str("MiniGPT".to_owned())),
-        ("general.file_type", Meta::U32(file_type)),
+        ("general.file_type", Meta::U32(file_type.number())),
         ("general.quantization_version", Meta::U32(2)),
         ("gpt2.context_length", number(config.block_size)),
         ("gpt2.embedding_length", number(config.n_embd)),
@@ -137,8 +164,17 @@ fn metadata(config: &Config, file_type: u32) -> Vec<(String, Meta)> {
         ("gpt2.block_count", number(config.n_layer)),
         ("gpt2.attention.head_count", number(config.n_head)),
         ("gpt2.attention.layer_norm_epsilon", Meta::F32(config.layer_norm_epsilon as f32)),
+        // The file has them as zeros.
+        (ABSENT_BIASES, Meta::Strs(absent_biases(config))),
     ];
     known.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The switches of the biases that the model is made without.
+fn absent_biases(config: &Config) -> Vec<String> {
+    let switches: BTreeSet<&str> =
+        specs_with_absent(config).into_iter().filter_map(|spec| spec.absent).collect();
+    switches.into_iter().map(str::to_owned).collect()
 }
 
 fn header(metadata: &[(String, Meta)], infos: &[Info]) -> Vec<u8> {
@@ -225,11 +261,11 @@ mod tests {
     }
 
     /// A model as candle's own reader finds it.
-    fn written(gpt: &Gpt, element_type: ElementType) -> (Content, File) {
+    fn written(gpt: &Gpt, file_type: FileType) -> (Content, File) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.gguf");
         let tokens = ("tokenizer.ggml.tokens".to_owned(), Meta::Strs(vec!["a".into(), "你".into()]));
-        save(gpt.view(), vec![tokens], element_type, &path, &mut |_, _| {}).unwrap();
+        save(gpt.view(), vec![tokens], file_type, &path, &mut |_, _| {}).unwrap();
         let mut file = File::open(&path).unwrap();
         (Content::read(&mut file).unwrap(), file)
     }
@@ -237,7 +273,7 @@ mod tests {
     #[test]
     fn another_reader_finds_every_element() {
         let gpt = model(24);
-        let (content, mut file) = written(&gpt, ElementType::F32);
+        let (content, mut file) = written(&gpt, FileType::F32);
         assert_eq!(content.metadata["gpt2.block_count"].to_u32().unwrap(), 2);
         assert_eq!(content.metadata["tokenizer.ggml.tokens"].to_vec().unwrap().len(), 2);
         for (parameter, spec) in gpt.parameters().into_iter().zip(specs(gpt.config())) {
@@ -254,14 +290,40 @@ mod tests {
 
     #[test]
     fn fewer_bits_are_used_where_their_blocks_fit() {
-        let types = |n_embd, element_type| {
-            let (content, _) = written(&model(n_embd), element_type);
+        let types = |n_embd, file_type| {
+            let (content, _) = written(&model(n_embd), file_type);
             ["token_embd.weight", "blk.0.ffn_down.weight", "blk.0.attn_norm.weight"]
                 .map(|name| content.tensor_infos[name].ggml_dtype)
         };
-        assert_eq!(types(64, ElementType::Q4K), [GgmlDType::Q8_0, GgmlDType::Q4K, GgmlDType::F32]);
-        assert_eq!(types(64, ElementType::Q8_0), [GgmlDType::Q8_0, GgmlDType::Q8_0, GgmlDType::F32]);
-        assert_eq!(types(24, ElementType::Q8_0), [GgmlDType::F16, GgmlDType::Q8_0, GgmlDType::F32]);
-        assert_eq!(types(24, ElementType::F16), [GgmlDType::F16, GgmlDType::F16, GgmlDType::F32]);
+        assert_eq!(types(64, FileType::Q4KS), [GgmlDType::Q8_0, GgmlDType::Q4K, GgmlDType::F32]);
+        assert_eq!(types(64, FileType::Q8_0), [GgmlDType::Q8_0, GgmlDType::Q8_0, GgmlDType::F32]);
+        assert_eq!(types(24, FileType::Q8_0), [GgmlDType::F16, GgmlDType::Q8_0, GgmlDType::F32]);
+        assert_eq!(types(24, FileType::F16), [GgmlDType::F16, GgmlDType::F16, GgmlDType::F32]);
+        let said = fallback(model(64).config(), FileType::Q4KS).unwrap().unwrap();
+        assert_eq!(said, "7 of 9 matrices are q5_0, q5_1, q8_0: their rows do not fill the blocks of q4_k_s");
+        assert_eq!(fallback(model(64).config(), FileType::Q8_0).unwrap(), None);
+    }
+
+    #[test]
+    fn a_file_without_a_matrix_of_its_type_is_refused() {
+        let refused = |n_embd, file_type| {
+            let path = tempfile::tempdir().unwrap().keep().join("model.gguf");
+            let error = save(model(n_embd).view(), Vec::new(), file_type, &path, &mut |_, _| {}).unwrap_err();
+            assert!(!path.exists());
+            error.to_string()
+        };
+        let error = refused(96, FileType::Q4KM);
+        assert!(
+            error.contains("blocks are 256 numbers long, and rows here have 96, 384; use q8_0"),
+            "{error}"
+        );
+        assert!(refused(12, FileType::Q8_0).contains("use f16"));
+    }
+
+    #[test]
+    fn the_type_of_the_file_is_told_and_biases_that_it_lacks_too() {
+        let (content, _) = written(&model(64), FileType::Q5KM);
+        assert_eq!(content.metadata["general.file_type"].to_u32().unwrap(), 17);
+        assert_eq!(content.metadata[ABSENT_BIASES].to_vec().unwrap().len(), 4);
     }
 }

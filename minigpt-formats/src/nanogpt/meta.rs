@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::torch::{self, PickleWriter, Value};
 use minigpt_tokenizer::{CharTokenizer, Tokenizer};
+use std::collections::HashMap;
 use std::path::Path;
 
 /// No vocabulary of characters is larger than this.
@@ -29,7 +30,43 @@ fn words(meta: &Value) -> Result<Vec<String>, String> {
             _ => return Err("stoi does not number characters from 0 on".to_owned()),
         }
     }
-    words.into_iter().collect::<Option<_>>().ok_or_else(|| "stoi leaves out a number".to_owned())
+    let words: Option<Vec<String>> = words.into_iter().collect();
+    let words = words.ok_or("stoi leaves out a number")?;
+    agree(meta, &words)?;
+    Ok(words)
+}
+
+/// Checks the vocabulary the other way round: nanoGPT encodes with `stoi`, decodes with `itos` and makes a model of
+/// `vocab_size` tokens.
+fn agree(meta: &Value, words: &[String]) -> Result<(), String> {
+    if let Some(size) = meta.get("vocab_size")
+        && size.as_size() != Some(words.len())
+    {
+        return Err(format!("vocab_size is not the number of characters in stoi, {}", words.len()));
+    }
+    let listed: HashMap<usize, &str> = match meta.get("itos") {
+        // There is no need of it here: stoi says it all.
+        None => return Ok(()),
+        Some(Value::Dict(pairs)) => {
+            pairs.iter().filter_map(|(id, word)| Some((id.as_size()?, word.as_str()?))).collect()
+        }
+        Some(words) => {
+            let words = words.as_list().ok_or("itos is neither a dictionary nor a list")?;
+            words.iter().enumerate().filter_map(|(id, word)| Some((id, word.as_str()?))).collect()
+        }
+    };
+    let count = listed.len();
+    if count != words.len() {
+        return Err(format!("stoi has {} characters and itos {count}", words.len()));
+    }
+    let known = |id: usize| listed.get(&id).copied();
+    match words.iter().enumerate().find(|(id, word)| known(*id) != Some(word.as_str())) {
+        Some((id, word)) => {
+            let other = known(id).map_or("nothing".to_owned(), |other| format!("{other:?}"));
+            Err(format!("stoi and itos disagree: {id} is {word:?} in stoi and {other} in itos"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// nanoGPT's `meta.pkl` of a vocabulary: `{"vocab_size", "itos", "stoi"}` as a pickle.
@@ -68,6 +105,47 @@ mod tests {
         let path = folder.path().join("meta.pkl");
         fs::write(&path, meta_pkl(&words)).unwrap();
         read_meta(&path)
+    }
+
+    /// What is said of a vocabulary whose `itos` and `vocab_size` are these.
+    fn said(itos: &[(usize, &str)], vocab_size: usize) -> String {
+        let bytes = PickleWriter::pickle(|out| {
+            out.dict(|out| {
+                out.text("vocab_size");
+                out.int(vocab_size);
+                out.text("stoi");
+                out.dict(|out| {
+                    for (id, word) in ["a", "b"].iter().enumerate() {
+                        out.text(word);
+                        out.int(id);
+                    }
+                });
+                out.text("itos");
+                out.dict(|out| {
+                    for (id, word) in itos {
+                        out.int(*id);
+                        out.text(word);
+                    }
+                });
+            });
+        });
+        let words = words(&torch::read(&bytes).unwrap());
+        words.err().unwrap_or_default()
+    }
+
+    #[test]
+    fn a_vocabulary_whose_halves_disagree_is_refused_with_the_character() {
+        assert_eq!(said(&[(0, "a"), (1, "b")], 2), "");
+        assert_eq!(
+            said(&[(0, "b"), (1, "a")], 2),
+            "stoi and itos disagree: 0 is \"a\" in stoi and \"b\" in itos"
+        );
+        assert_eq!(
+            said(&[(0, "a"), (7, "b")], 2),
+            "stoi and itos disagree: 1 is \"b\" in stoi and nothing in itos"
+        );
+        assert_eq!(said(&[(0, "a")], 2), "stoi has 2 characters and itos 1");
+        assert!(said(&[(0, "a"), (1, "b")], 3).contains("vocab_size is not the number of characters"));
     }
 
     #[test]

@@ -5,5 +5,5 @@ mod read;
 mod write;
 
 pub use meta::{meta_pkl, read_meta};
-pub(crate) use read::read;
-pub use write::{refusal, save};
+pub(crate) use read::{dataset, read};
+pub use write::{NanoGptTraining, OptimizerState, refusal, save};

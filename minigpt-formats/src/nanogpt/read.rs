@@ -6,6 +6,7 @@ use crate::state_dict::StateDict;
 use crate::tensor_view::TensorView;
 use crate::torch::{TorchArchive, Value};
 use minigpt_model::config::{Activation, Config};
+use std::path::{Component, Path};
 
 /// The model of a checkpoint.
 pub fn read(bytes: &[u8]) -> Result<(Config, Vec<(String, TensorView<'_>)>), String> {
@@ -25,6 +26,14 @@ pub fn read(bytes: &[u8]) -> Result<(Config, Vec<(String, TensorView<'_>)>), Str
         (name, tensor)
     });
     Ok((config, tensors.collect()))
+}
+
+/// The folder under nanoGPT's `data/` that a checkpoint was trained on, if it says so: a name, and no way out of `data/`.
+pub fn dataset(bytes: &[u8]) -> Option<String> {
+    let checkpoint = TorchArchive::open(bytes).ok()?;
+    let name = checkpoint.root.get("config")?.get("dataset")?.as_str()?.to_owned();
+    let is_name = Path::new(&name).components().all(|part| matches!(part, Component::Normal(_)));
+    (is_name && !name.is_empty()).then_some(name)
 }
 
 fn config(arguments: &Value) -> Result<Config, String> {

@@ -3,22 +3,65 @@
 use crate::Progress;
 use crate::error::{Error, Result};
 use crate::torch::{ArchiveWriter, PickleWriter};
-use candle_core::DType;
-use minigpt_files::replace_file;
+use candle_core::{DType, Device, Tensor};
+use minigpt_files::{Mapped, replace_file};
 use minigpt_model::ModelView;
 use minigpt_model::config::{Activation, Config, NormPosition, PositionEmbedding};
 use minigpt_model::parameters::{Part, Spec, specs};
-use std::path::Path;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
 
-/// Writes a checkpoint that nanoGPT's `sample.py` opens. `dataset` names the folder under `data/` in which it looks for
-/// the characters (`meta.pkl`); without it, it takes GPT-2's tokens.
-pub fn save(model: ModelView, dataset: Option<&str>, path: &Path, progress: Progress) -> Result<()> {
+/// How a model was trained, for whoever trains it further with nanoGPT.
+#[derive(Debug, Clone, Default)]
+pub struct NanoGptTraining {
+    /// Steps made.
+    pub iter_num: u64,
+    /// The best validation loss so far.
+    pub best_val_loss: Option<f64>,
+    /// The settings, under nanoGPT's names: numbers, switches and texts.
+    pub settings: Map<String, Value>,
+    /// What AdamW remembered.
+    pub optimizer: Option<OptimizerState>,
+}
+
+/// AdamW's state.
+#[derive(Debug, Clone)]
+pub struct OptimizerState {
+    /// A safetensors file with the moments of each parameter, `m.NAME` and `v.NAME`, in GPT-2's layout.
+    pub moments: PathBuf,
+    /// The learning rate.
+    pub learning_rate: f64,
+    /// How much of the moments stays each step.
+    pub betas: (f64, f64),
+    /// What keeps the division from exploding.
+    pub eps: f64,
+    /// How much a matrix decays.
+    pub weight_decay: f64,
+}
+
+/// Writes a checkpoint that nanoGPT's `sample.py` opens and its `train.py` goes on with. `dataset` names the folder under
+/// `data/` in which they look for the characters (`meta.pkl`); without it, they take GPT-2's tokens.
+///
+/// # Errors
+/// A model that nanoGPT can't have; moments that are not those of this model.
+pub fn save(
+    model: ModelView,
+    dataset: Option<&str>,
+    training: &NanoGptTraining,
+    path: &Path,
+    progress: Progress,
+) -> Result<()> {
     if let Some(reason) = refusal(model.config) {
         return Err(Error::bad(path, reason));
     }
     let tensors = tensors(model.config);
-    let total: u64 = tensors.iter().map(TheirTensor::bytes).sum();
-    let pickle = pickle(model.config, dataset, &tensors);
+    let file = training.optimizer.as_ref().map(|state| Mapped::open(&state.moments)).transpose()?;
+    let moments = file.as_ref().map(|file| Moments::open(file.bytes(), &tensors)).transpose();
+    let moments = moments.map_err(|message| Error::bad(path, message))?;
+    let copies = if moments.is_some() { 3 } else { 1 };
+    let total = copies * tensors.iter().map(TheirTensor::bytes).sum::<u64>();
+    let pickle = pickle(model.config, dataset, training, &tensors);
     replace_file(path, |file| {
         let failed = |e| Error::io(path, e);
         let mut archive = ArchiveWriter::new(file);
@@ -26,9 +69,21 @@ pub fn save(model: ModelView, dataset: Option<&str>, path: &Path, progress: Prog
         archive.add("byteorder", b"little").map_err(failed)?;
         let mut written = 0;
         for (i, tensor) in tensors.iter().enumerate() {
-            archive.add(&format!("data/{i}"), &tensor.elements(model)?).map_err(failed)?;
+            let value = model.tensors.need_plain(&tensor.spec.name)?;
+            archive.add(&format!("data/{i}"), &tensor.elements(&value)?).map_err(failed)?;
             written += tensor.bytes();
             progress(written, total);
+        }
+        for (i, tensor) in tensors.iter().enumerate() {
+            let Some(moments) = &moments else { break };
+            for (part, place) in PARTS.into_iter().zip(1..) {
+                let elements = tensor.elements(&moments.tensor(part, tensor)?)?;
+                archive.add(&format!("data/{}", i + place * tensors.len()), &elements).map_err(failed)?;
+                written += tensor.bytes();
+                progress(written, total);
+            }
+            let step = (training.iter_num as f32).to_le_bytes();
+            archive.add(&format!("data/{}", i + 3 * tensors.len()), &step).map_err(failed)?;
         }
         archive.add("version", b"3\n").map_err(failed)?;
         archive.finish().map_err(failed)?;
@@ -67,12 +122,43 @@ impl TheirTensor {
         4 * self.spec.count()
     }
 
-    fn elements(&self, model: ModelView) -> candle_core::Result<Vec<u8>> {
-        let tensor = model.tensors.need_plain(&self.spec.name)?.detach().to_dtype(DType::F32)?;
+    /// The bytes of a tensor that we have in GPT-2's layout.
+    fn elements(&self, tensor: &Tensor) -> candle_core::Result<Vec<u8>> {
+        let tensor = tensor.detach().to_dtype(DType::F32)?;
         let tensor = if self.spec.is_linear_weight() { tensor.t()?.contiguous()? } else { tensor };
         let mut bytes = Vec::with_capacity(self.bytes() as usize);
         tensor.write_bytes(&mut bytes)?;
         Ok(bytes)
+    }
+}
+
+/// What AdamW's two moments are called in our files.
+const PARTS: [&str; 2] = ["m", "v"];
+
+/// The moments of every parameter.
+struct Moments<'a>(SafeTensors<'a>);
+
+impl<'a> Moments<'a> {
+    fn open(bytes: &'a [u8], tensors: &[TheirTensor]) -> std::result::Result<Self, String> {
+        let moments =
+            Self(SafeTensors::deserialize(bytes).map_err(|e| format!("the optimizer's state: {e}"))?);
+        for tensor in tensors {
+            for part in PARTS {
+                let name = format!("{part}.{}", tensor.spec.name);
+                let found =
+                    moments.0.tensor(&name).map_err(|_| format!("the optimizer's state lacks {name}"))?;
+                if found.shape() != tensor.spec.shape || found.dtype() != Dtype::F32 {
+                    return Err(format!("{name} of the optimizer's state is not of the model's shape"));
+                }
+            }
+        }
+        Ok(moments)
+    }
+
+    fn tensor(&self, part: &str, tensor: &TheirTensor) -> candle_core::Result<Tensor> {
+        let found =
+            self.0.tensor(&format!("{part}.{}", tensor.spec.name)).map_err(candle_core::Error::wrap)?;
+        Tensor::from_raw_buffer(found.data(), DType::F32, found.shape(), &Device::Cpu)
     }
 }
 
@@ -89,7 +175,12 @@ fn tensors(config: &Config) -> Vec<TheirTensor> {
 }
 
 /// The pickle that puts the checkpoint together.
-fn pickle(config: &Config, dataset: Option<&str>, tensors: &[TheirTensor]) -> Vec<u8> {
+fn pickle(
+    config: &Config,
+    dataset: Option<&str>,
+    training: &NanoGptTraining,
+    tensors: &[TheirTensor],
+) -> Vec<u8> {
     let model = |out: &mut PickleWriter| {
         for (i, tensor) in tensors.iter().enumerate() {
             out.text(&format!("transformer.{}", tensor.spec.name));
@@ -124,24 +215,100 @@ fn pickle(config: &Config, dataset: Option<&str>, tensors: &[TheirTensor]) -> Ve
             out.dict(model);
             out.text("model_args");
             out.dict(model_args);
+            out.text("optimizer");
+            out.dict(|out| optimizer(out, training, tensors));
             out.text("iter_num");
-            out.int(0);
+            out.int(training.iter_num as usize);
+            out.text("best_val_loss");
+            // What nanoGPT begins with.
+            out.float(training.best_val_loss.unwrap_or(1e9));
             out.text("config");
-            out.dict(|out| {
-                if let Some(dataset) = dataset {
-                    out.text("dataset");
-                    out.text(dataset);
-                }
-            });
+            out.dict(|out| settings(out, config, dataset, training));
         });
     })
+}
+
+/// The state of `torch.optim.AdamW` over nanoGPT's two groups: matrices, which decay, and the rest. Without moments it is
+/// that of an optimizer that has not made a step.
+fn optimizer(out: &mut PickleWriter, training: &NanoGptTraining, tensors: &[TheirTensor]) {
+    let count = tensors.len();
+    let (decaying, others): (Vec<usize>, Vec<usize>) = (0..count).partition(|&i| tensors[i].shape.len() >= 2);
+    let numbered: Vec<usize> = decaying.iter().chain(&others).copied().collect();
+    out.text("state");
+    out.dict(|out| {
+        for (number, &i) in numbered.iter().enumerate() {
+            if training.optimizer.is_none() {
+                break;
+            }
+            out.int(number);
+            out.dict(|out| {
+                for (name, place) in [("exp_avg", 1), ("exp_avg_sq", 2)] {
+                    out.text(name);
+                    out.tensor(i + place * count, &tensors[i].shape);
+                }
+                out.text("step");
+                out.tensor(i + 3 * count, &[]);
+            });
+        }
+    });
+    let OptimizerState { learning_rate, betas, eps, weight_decay, .. } = match &training.optimizer {
+        Some(state) => state.clone(),
+        // nanoGPT's own.
+        None => OptimizerState {
+            moments: PathBuf::new(),
+            learning_rate: 6e-4,
+            betas: (0.9, 0.95),
+            eps: 1e-8,
+            weight_decay: 0.1,
+        },
+    };
+    out.text("param_groups");
+    out.list(|out| {
+        for (numbers, decay) in [(0..decaying.len(), weight_decay), (decaying.len()..count, 0.0)] {
+            out.dict(|out| {
+                for (name, value) in [("lr", learning_rate), ("eps", eps), ("weight_decay", decay)] {
+                    out.text(name);
+                    out.float(value);
+                }
+                out.text("betas");
+                out.tuple(|out| [betas.0, betas.1].into_iter().for_each(|beta| out.float(beta)));
+                for name in ["amsgrad", "maximize", "capturable", "differentiable"] {
+                    out.text(name);
+                    out.bool(false);
+                }
+                out.text("params");
+                out.list(|out| numbers.for_each(|number| out.int(number)));
+            });
+        }
+    });
+}
+
+/// The settings of the run, as nanoGPT keeps them.
+fn settings(out: &mut PickleWriter, config: &Config, dataset: Option<&str>, training: &NanoGptTraining) {
+    let sizes = json!({
+        "n_layer": config.n_layer, "n_head": config.n_head, "n_embd": config.n_embd,
+        "block_size": config.block_size, "bias": config.mlp_bias, "dropout": config.resid_pdrop,
+    });
+    let dataset = dataset.map(|dataset| ("dataset".to_owned(), Value::from(dataset)));
+    let sizes = sizes.as_object().cloned().unwrap_or_default();
+    for (name, value) in dataset.into_iter().chain(sizes).chain(training.settings.clone()) {
+        out.text(&name);
+        match value {
+            Value::Bool(yes) => out.bool(yes),
+            Value::Number(number) => match number.as_u64() {
+                Some(whole) => out.int(whole as usize),
+                None => out.float(number.as_f64().unwrap_or_default()),
+            },
+            other => out.text(other.as_str().unwrap_or_default()),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::load;
-    use candle_core::{Device, Tensor};
+    use crate::torch::{self, TorchArchive};
     use minigpt_model::Gpt;
 
     #[test]
@@ -159,7 +326,7 @@ mod tests {
                 Config { activation_function: Activation::Gelu, ..shape }.with_bias(bias).with_dropout(0.25);
             let gpt = Gpt::new(shape, 3, &Device::Cpu).unwrap();
             let path = tempfile::tempdir().unwrap().keep().join("ckpt.pt");
-            save(gpt.view(), Some("x"), &path, &mut |_, _| {}).unwrap();
+            save(gpt.view(), Some("x"), &NanoGptTraining::default(), &path, &mut |_, _| {}).unwrap();
             let read = load(&path, &Device::Cpu).unwrap().gpt;
             assert_eq!(read.config(), gpt.config());
             for (a, b) in read.parameters().iter().zip(gpt.parameters()) {
@@ -167,6 +334,53 @@ mod tests {
                 assert_eq!(elements(&a.tensor), elements(&b.tensor), "{}", a.name);
             }
         }
+    }
+
+    #[test]
+    fn the_state_of_training_goes_with_the_model() {
+        let shape =
+            Config { n_layer: 1, n_head: 1, n_embd: 4, block_size: 8, vocab_size: 5, ..Config::default() };
+        let gpt =
+            Gpt::new(Config { activation_function: Activation::Gelu, ..shape }, 3, &Device::Cpu).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let moments: std::collections::HashMap<String, Tensor> = gpt
+            .parameters()
+            .into_iter()
+            .flat_map(|p| [("m", 0.5), ("v", 0.25)].map(|(part, x)| (part, x, p.clone())))
+            .map(|(part, x, p)| (format!("{part}.{}", p.name), (p.tensor.detach() * x).unwrap()))
+            .collect();
+        candle_core::safetensors::save(&moments, folder.path().join("o")).unwrap();
+        let settings = json!({"max_iters": 50, "min_lr": 1e-4, "decay_lr": true});
+        let training = NanoGptTraining {
+            iter_num: 7,
+            best_val_loss: Some(1.5),
+            settings: settings.as_object().unwrap().clone(),
+            optimizer: Some(OptimizerState {
+                moments: folder.path().join("o"),
+                learning_rate: 1e-3,
+                betas: (0.9, 0.99),
+                eps: 1e-8,
+                weight_decay: 0.2,
+            }),
+        };
+        let path = folder.path().join("ckpt.pt");
+        save(gpt.view(), Some("x"), &training, &path, &mut |_, _| {}).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let read = TorchArchive::open(&bytes).unwrap();
+        let part = |name: &str| read.root.get(name).unwrap();
+        assert_eq!(part("iter_num").as_size(), Some(7));
+        assert_eq!(part("best_val_loss"), &torch::Value::Float(1.5));
+        assert_eq!(part("config").get("max_iters").unwrap().as_size(), Some(50));
+        let groups = part("optimizer").get("param_groups").unwrap().as_list().unwrap();
+        let count = |group: usize| groups[group].get("params").unwrap().as_list().unwrap().len();
+        // Two tables and four matrices; four biases of theirs, and weight and bias of three norms.
+        assert_eq!((count(0), count(1)), (6, 10));
+        let torch::Value::Dict(state) = part("optimizer").get("state").unwrap() else { panic!() };
+        assert_eq!(state.len(), 16);
+        // The third matrix is c_attn, whose layout is the other way round there.
+        let moment = read.tensor(state[2].1.get("exp_avg").unwrap()).unwrap().unwrap();
+        assert_eq!(moment.shape, [12, 4]);
+        assert_eq!(crate::nanogpt::dataset(&bytes).as_deref(), Some("x"));
     }
 
     #[test]

@@ -58,6 +58,13 @@ impl PickleWriter {
         self.0.push(b't');
     }
 
+    /// A list; `fill` writes its items.
+    pub fn list(&mut self, fill: impl FnOnce(&mut Self)) {
+        self.0.extend(b"](");
+        fill(self);
+        self.0.push(b'e');
+    }
+
     /// The name of a class or a function.
     fn global(&mut self, module: &str, name: &str) {
         self.0.extend(format!("c{module}\n{name}\n").as_bytes());

@@ -1,6 +1,7 @@
 //! Conversions as a whole: what is written computes the same, or nothing is written.
 
 use candle_core::{Device, Tensor};
+use minigpt_formats::gguf::FileType;
 use minigpt_formats::{Conversion, Converted, OnDisk, Target, convert, hugging_face};
 use minigpt_kernels::ElementType;
 use minigpt_model::{Activation, Config, Gpt, Weight};
@@ -43,17 +44,10 @@ impl Place {
         self.0.path().join(name)
     }
 
-    fn convert(
-        &self,
-        target: Target,
-        out: &str,
-        element_type: ElementType,
-        replace: bool,
-    ) -> Result<Converted, String> {
+    fn convert(&self, target: Target, out: &str, replace: bool) -> Result<Converted, String> {
         let files = OnDisk::open(&self.path("model")).unwrap();
         let (model, out) = (files.model().unwrap(), self.path(out));
-        let conversion =
-            Conversion { target, out: &out, element_type: Some(element_type), replace, check: true };
+        let conversion = Conversion { target, out: &out, replace, check: true, training: None };
         let tokenizer = if target == Target::NanoGpt { characters() } else { bpe() };
         convert(&files, &model, Some(&tokenizer), conversion, &mut |_, _| {}).map_err(|e| e.to_string())
     }
@@ -76,18 +70,22 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-const FOLDER: Target = Target::HuggingFace { shard: None };
+fn folder(element_type: ElementType) -> Target {
+    Target::HuggingFace { element_type: Some(element_type), shard: None }
+}
 
 /// Regression: 1e6 is infinite in f16, every logit was NaN, and the largest difference 0.
 #[test]
 fn a_weight_that_overflows_fails_the_conversion_by_name_and_leaves_nothing() {
     let place = Place::new("h.1.mlp.c_fc.weight", 1e6);
-    for (target, out) in [(FOLDER, "out/half"), (Target::Gguf, "out/half.gguf")] {
-        let error = place.convert(target, out, ElementType::F16, false).unwrap_err();
+    let (half, gguf) = (folder(ElementType::F16), Target::Gguf(FileType::F16));
+    let (whole, whole_gguf) = (folder(ElementType::F32), Target::Gguf(FileType::F32));
+    for (target, whole, out) in [(half, whole, "out/half"), (gguf, whole_gguf, "out/half.gguf")] {
+        let error = place.convert(target, out, false).unwrap_err();
         assert!(error.contains("h.1.mlp.c_fc.weight overflows"), "{error}");
         assert!(names(&place.path("out")).is_empty(), "{out}");
         // In f32 it is a model like any other.
-        assert!(place.convert(target, "out/whole", ElementType::F32, false).is_ok());
+        assert!(place.convert(whole, "out/whole", false).is_ok());
         let _ = fs::remove_dir_all(place.path("out"));
         fs::create_dir(place.path("out")).unwrap();
     }
@@ -96,8 +94,9 @@ fn a_weight_that_overflows_fails_the_conversion_by_name_and_leaves_nothing() {
 #[test]
 fn a_model_that_is_broken_itself_is_not_converted() {
     let place = Place::new("h.0.attn.c_attn.weight", f32::NAN);
-    for (target, out) in [(FOLDER, "out/x"), (Target::Gguf, "out/x.gguf"), (Target::NanoGpt, "out/ckpt.pt")] {
-        let error = place.convert(target, out, ElementType::F32, false).unwrap_err();
+    let (whole, gguf) = (folder(ElementType::F32), Target::Gguf(FileType::F32));
+    for (target, out) in [(whole, "out/x"), (gguf, "out/x.gguf"), (Target::NanoGpt, "out/ckpt.pt")] {
+        let error = place.convert(target, out, false).unwrap_err();
         assert!(error.contains("h.0.attn.c_attn.weight of the model itself"), "{error}");
         assert!(names(&place.path("out")).is_empty(), "{out}");
     }
@@ -107,7 +106,7 @@ fn a_model_that_is_broken_itself_is_not_converted() {
 fn a_conversion_that_fails_leaves_what_was_there() {
     let place = Place::new("h.1.mlp.c_fc.weight", 1e6);
     fs::write(place.path("out/half.gguf"), "the old one").unwrap();
-    assert!(place.convert(Target::Gguf, "out/half.gguf", ElementType::F16, true).is_err());
+    assert!(place.convert(Target::Gguf(FileType::F16), "out/half.gguf", true).is_err());
     assert_eq!(fs::read_to_string(place.path("out/half.gguf")).unwrap(), "the old one");
     assert_eq!(names(&place.path("out")), ["half.gguf"]);
 }
@@ -115,15 +114,13 @@ fn a_conversion_that_fails_leaves_what_was_there() {
 #[test]
 fn a_checkpoint_and_its_vocabulary_appear_together() {
     let place = Place::new("", 0.0);
-    let written = place.convert(Target::NanoGpt, "out/ckpt.pt", ElementType::F32, false).unwrap();
-    assert_eq!((written.largest_difference, written.notes.len()), (Some(0.0), 1));
+    let written = place.convert(Target::NanoGpt, "out/ckpt.pt", false).unwrap();
+    assert_eq!((written.largest_difference, written.notes.len()), (Some(0.0), 2));
     assert_eq!(names(&place.path("out")), ["ckpt.pt", "meta.pkl"]);
     // Neither is replaced unless asked, and without one the other is not written.
     fs::remove_file(place.path("out/ckpt.pt")).unwrap();
-    assert!(place.convert(Target::NanoGpt, "out/ckpt.pt", ElementType::F32, false).is_err());
+    assert!(place.convert(Target::NanoGpt, "out/ckpt.pt", false).is_err());
     assert_eq!(names(&place.path("out")), ["meta.pkl"]);
-    assert!(place.convert(Target::NanoGpt, "out/ckpt.pt", ElementType::F32, true).is_ok());
-    assert!(
-        place.convert(Target::NanoGpt, "out", ElementType::F32, true).unwrap_err().contains("is a folder")
-    );
+    assert!(place.convert(Target::NanoGpt, "out/ckpt.pt", true).is_ok());
+    assert!(place.convert(Target::NanoGpt, "out", true).unwrap_err().contains("is a folder"));
 }

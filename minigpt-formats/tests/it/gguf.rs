@@ -72,7 +72,7 @@ fn what_was_written_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m.gguf");
         let end = ("tokenizer.ggml.eos_token_id".to_owned(), Meta::U32(7));
-        gguf::save(gpt.view(), vec![end], ElementType::F32, &path, &mut |_, _| {}).unwrap();
+        gguf::save(gpt.view(), vec![end], gguf::FileType::F32, &path, &mut |_, _| {}).unwrap();
         let loaded = load(&path, &Device::Cpu).unwrap();
         assert_eq!(loaded.gpt.config(), &config);
         assert_eq!(loaded.extra["eos_token_id"], 7);

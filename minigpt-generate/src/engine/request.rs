@@ -4,6 +4,7 @@ use crate::config::{ContextRule, GenerationConfig};
 use crate::error::{Error, Result};
 use crate::prompt;
 use minigpt_model::Config;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What the engine is given at its start. All memory that it will ever hold follows from this.
@@ -13,7 +14,7 @@ pub struct EngineConfig {
     pub slots: usize,
     /// How many tokens of a text the model has in view; no more than its `block_size`.
     pub context: usize,
-    /// How many requests may wait for a slot.
+    /// How many requests may wait for a slot. Texts with [`Request::follows`] do not count.
     pub max_queue: usize,
     /// How long a step should take: as many tokens of prompts are read in one as fit this time.
     pub step: Duration,
@@ -38,8 +39,8 @@ pub struct Request {
     pub config: GenerationConfig,
     /// Which random stream of the seed: the number of the text among those asked for.
     pub stream: u64,
-    /// What is added to the logits of tokens.
-    pub logit_bias: Vec<(u32, f32)>,
+    /// What is added to the logits of tokens; shared by all texts of a request.
+    pub logit_bias: Arc<[(u32, f32)]>,
     /// Whether stop tokens do not end the text.
     pub ignore_eos: bool,
     /// How many of the model's likeliest tokens come with each token.
@@ -48,6 +49,11 @@ pub struct Request {
     pub prompt_logprobs: bool,
     /// Whether what a slot has read before may be used, where the prompt begins with it.
     pub keep_prefix: bool,
+    /// Requests share what slots have read only with requests of the same key, so that one client can't find out what
+    /// another one has sent.
+    pub cache_key: u64,
+    /// Whether this is a further text of a request whose first text has been submitted: it does not count in the queue.
+    pub follows: bool,
     /// How many alternatives explain each token, if its choice is to be explained.
     pub explain: Option<usize>,
 }
@@ -59,11 +65,13 @@ impl Request {
             prompt,
             config,
             stream: 0,
-            logit_bias: Vec::new(),
+            logit_bias: Arc::default(),
             ignore_eos: false,
             top_logprobs: None,
             prompt_logprobs: false,
             keep_prefix: true,
+            cache_key: 0,
+            follows: false,
             explain: None,
         }
     }
@@ -83,8 +91,10 @@ pub enum Refused {
         /// How many may wait.
         limit: usize,
     },
-    /// The prompt does not fit, and the settings say that nothing may be cut.
-    #[error("the prompt has {prompt} tokens, more than the context of {context}")]
+    /// The prompt does not fit with the first token of an answer, and the settings say that nothing may be cut.
+    #[error(
+        "the prompt has {prompt} tokens, which do not fit the context of {context} with a token of the answer"
+    )]
     TooLong {
         /// How many tokens the prompt has.
         prompt: usize,
@@ -97,6 +107,12 @@ pub enum Refused {
     /// The engine is being stopped.
     #[error("the engine is being stopped and takes no more requests")]
     Stopping,
+    /// The engine's thread has ended because of a mistake in the program.
+    #[error("the engine has ended after an internal error: {message}")]
+    EngineFailed {
+        /// What went wrong.
+        message: String,
+    },
 }
 
 impl From<Refused> for Error {
@@ -155,7 +171,7 @@ impl Limits {
 
     fn check_bias(&self, request: &Request) -> Result<()> {
         let vocab_size = self.model.vocab_size;
-        for &(id, bias) in &request.logit_bias {
+        for &(id, bias) in request.logit_bias.iter() {
             if id as usize >= vocab_size {
                 let message = format!("names token {id}, outside of the vocabulary of {vocab_size} tokens");
                 return Err(Error::config("logit_bias", message));
@@ -169,8 +185,9 @@ impl Limits {
 
     fn check_prompt(&self, mut request: Request) -> std::result::Result<Request, Refused> {
         let (prompt, context) = (request.prompt.len(), self.context);
-        let whole = request.config.context == ContextRule::Stop || request.prompt_logprobs;
-        if prompt > context && whole {
+        let stops = request.config.context == ContextRule::Stop;
+        let answer = usize::from(stops && request.config.max_new_tokens > 0);
+        if (stops || request.prompt_logprobs) && prompt + answer > context {
             return Err(Refused::TooLong { prompt, context });
         }
         let checked = prompt::check(std::slice::from_ref(&request.prompt), &request.config, &self.model)?;

@@ -146,16 +146,25 @@ impl Scheduler {
     }
 
     fn enqueue(&mut self, request: Request, search: bool) -> std::result::Result<RequestId, Refused> {
+        if search && request.config.constraint.is_some() {
+            return Err(Error::config("num_beams", "a search goes with no schema or grammar").into());
+        }
         let request = self.limits.check(request)?;
         let limit = self.limits.max_queue;
-        // What finds a slot in the next step does not wait.
-        if self.queue.len() >= limit.saturating_add(self.slots.free()) {
+        // A request that finds a slot in the next step does not wait.
+        let free = self.slots.free();
+        if !request.follows && self.queue.len() >= free && self.waiting().saturating_sub(free) >= limit {
             return Err(Refused::QueueFull { limit });
         }
         let id = RequestId(self.next_id);
         self.next_id += 1;
         self.queue.push_back((id, Waiting { request, search }));
         Ok(id)
+    }
+
+    /// Requests that wait for the slot of their first text.
+    fn waiting(&self) -> usize {
+        self.queue.iter().filter(|(_, waiting)| !waiting.request.follows).count()
     }
 
     /// Lets go of a request.
@@ -185,6 +194,7 @@ impl Scheduler {
         EngineStatus {
             slots,
             queued: self.queue.len(),
+            waiting: self.waiting(),
             counters: self.counters,
             memory_bytes: self.memory_bytes(),
             context: self.limits.context,
@@ -208,9 +218,10 @@ impl Scheduler {
 
     /// One step: a token for every text that writes, and tokens of prompts as far as the time allows.
     pub fn step(&mut self, tokenizer: Option<&Tokenizer>) -> Vec<(RequestId, EngineEvent)> {
-        self.admit();
+        let mut events = Vec::new();
+        self.admit(&mut events);
         if self.running.is_empty() {
-            return Vec::new();
+            return events;
         }
         for Running { job, .. } in &mut self.running {
             let (sequences, rule) = job.sequences_mut();
@@ -219,7 +230,6 @@ impl Scheduler {
         self.copy_prefixes();
         let shares = self.shares();
         let started = Instant::now();
-        let mut events = Vec::new();
         match self.forward(&shares) {
             Ok(logits) => self.take_logits(&shares, logits, &mut events),
             Err(error) => self.fail_all(&error, &mut events),
@@ -230,24 +240,31 @@ impl Scheduler {
     }
 
     /// Gives waiting requests slots, in the order in which they came.
-    fn admit(&mut self) {
+    fn admit(&mut self, events: &mut Vec<(RequestId, EngineEvent)>) {
         while let Some((_, Waiting { request, search })) = self.queue.front() {
             let needed = if *search { request.config.num_beams } else { 1 };
             if self.slots.free() < needed {
                 return;
             }
             let Some((id, waiting)) = self.queue.pop_front() else { return };
-            self.start(id, waiting, needed);
+            let start = catch_unwind(AssertUnwindSafe(|| self.start(id, waiting, needed)));
+            if let Err(error) = start.unwrap_or_else(|panic| Err(Error::panicked(&*panic))) {
+                self.slots.abandon(id);
+                self.fail(id, error, events);
+            }
         }
     }
 
-    fn start(&mut self, id: RequestId, Waiting { request, search }: Waiting, needed: usize) {
+    fn start(&mut self, id: RequestId, Waiting { request, search }: Waiting, needed: usize) -> Result<()> {
         let context = self.limits.context;
         let seen = view(&request.prompt, context);
         let keep = request.keep_prefix && !request.prompt_logprobs;
-        let mut take =
-            |i: usize| self.slots.take(id, if i == 0 { seen } else { &[] }, keep && i == 0).ok().flatten();
-        let slots: Vec<usize> = (0..needed).map_while(&mut take).collect();
+        let mut slots = Vec::with_capacity(needed);
+        for i in 0..needed {
+            let seen = if i == 0 { seen } else { &[] };
+            let slot = self.slots.take(id, seen, keep && i == 0, request.cache_key)?;
+            slots.push(slot.ok_or_else(|| Error::Pass { message: "a slot is missing".to_owned() })?);
+        }
         let cached_tokens = self.slots.ids(slots[0]).len();
         self.counters.cached_tokens += cached_tokens as u64;
         let sequence = Sequence::new(request.prompt.clone(), slots[0], context);
@@ -272,6 +289,7 @@ impl Scheduler {
             }
         };
         self.running.push(Running { id, job });
+        Ok(())
     }
 
     /// Copies what another text has read meanwhile and a text was about to read: samples of one prompt read it once.
@@ -286,7 +304,8 @@ impl Scheduler {
             if !writer.shares_prefix() || have + 1 >= view.len() {
                 continue;
             }
-            if let Some((from, common)) = self.slots.best_prefix(view).filter(|&(_, common)| common > have)
+            let best = self.slots.best_prefix(view, writer.request.cache_key);
+            if let Some((from, common)) = best.filter(|&(_, common)| common > have)
                 && self.slots.copy(from, slot, common).is_ok()
             {
                 writer.usage.cached_tokens += common - have;
@@ -301,6 +320,7 @@ impl Scheduler {
         let (view, have) = (writer.sequence.view(), self.slots.ids(writer.sequence.slot).len());
         let reads_the_same = |earlier: &Running| match &earlier.job {
             Job::Search(_) => false,
+            Job::Text(other) if other.request.cache_key != writer.request.cache_key => false,
             Job::Text(other) => {
                 let common = common_prefix(other.sequence.view(), &view[..view.len() - 1]);
                 let ahead = self.slots.ids(other.sequence.slot).len();
@@ -401,8 +421,7 @@ impl Scheduler {
             let advance = || match job {
                 Job::Text(writer) => {
                     let logits = writer.sequence.logits.take().unwrap_or_default();
-                    let full = writer.sequence.is_full(slots);
-                    writer.write(&logits, full, tokenizer, &mut new)
+                    writer.write(&logits, slots.context(), tokenizer, &mut new)
                 }
                 Job::Search(beams) => beams.advance(slots, tokenizer, &mut new),
             };
@@ -589,7 +608,7 @@ mod tests {
         let good = scheduler.submit(request(&[1, 2, 3], 9)).unwrap();
         let bad = scheduler.submit(request(&[4, 5], 9)).unwrap();
         // Not what anybody could ask for: a token outside of the vocabulary, which is found when the bias is added.
-        scheduler.queue[1].1.request.logit_bias = vec![(1000, 1.0)];
+        scheduler.queue[1].1.request.logit_bias = [(1000, 1.0)].into();
         let events = run(&mut scheduler);
         assert_eq!((tokens(&events, good), failure(&events, good)), (want.clone(), None));
         assert!(

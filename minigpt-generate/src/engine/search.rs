@@ -12,13 +12,14 @@ use crate::probabilities::log_softmax;
 use crate::processors::process;
 use crate::text::TextStream;
 use minigpt_tokenizer::Tokenizer;
+use std::sync::Arc;
 
 /// The search for the best continuations of one prompt, a step at a time. It says which texts it wants to know more about,
 /// and is told the logits behind them.
 #[derive(Debug)]
 pub(crate) struct Search {
     config: GenerationConfig,
-    logit_bias: Vec<(u32, f32)>,
+    logit_bias: Arc<[(u32, f32)]>,
     prompt_length: usize,
     /// Best first.
     running: Vec<Beam>,
@@ -51,12 +52,11 @@ impl Search {
     pub fn new(
         prompt: Vec<u32>,
         mut config: GenerationConfig,
-        logit_bias: Vec<(u32, f32)>,
+        logit_bias: Arc<[(u32, f32)]>,
         context: usize,
     ) -> Self {
         if config.context == ContextRule::Stop {
-            // The last token need not go through the model.
-            config.max_new_tokens = config.max_new_tokens.min(context + 1 - prompt.len());
+            config.max_new_tokens = config.max_new_tokens.min(context.saturating_sub(prompt.len()));
         }
         let prompt_length = prompt.len();
         let running = vec![Beam { ids: prompt, logprobs: Vec::new(), score: 0.0, finish_reason: None }];

@@ -59,9 +59,4 @@ impl Sequence {
     pub fn unread<'a>(&'a self, slots: &Slots) -> &'a [u32] {
         &self.ids[self.start + slots.ids(self.slot).len()..]
     }
-
-    /// Whether the context has no room for a further token.
-    pub fn is_full(&self, slots: &Slots) -> bool {
-        slots.ids(self.slot).len() >= slots.context()
-    }
 }

@@ -20,6 +20,8 @@ struct Slot {
     /// The tokens whose keys and values it holds, from position 0 on.
     ids: Vec<u32>,
     owner: Option<RequestId>,
+    /// Whose text it holds: only requests of the same key may go on with it.
+    cache_key: u64,
     used: u64,
 }
 
@@ -68,8 +70,14 @@ impl Slots {
     /// Takes a free slot for a text that begins with `view`. The slot that holds most of its beginning goes on with it if
     /// it would lose less than half of what it holds; otherwise the one that has been unused for longest gets a copy. The
     /// last token is left to be read: it gives the logits.
-    pub fn take(&mut self, owner: RequestId, view: &[u32], keep_prefix: bool) -> Result<Option<usize>> {
-        let best = if keep_prefix { self.best_prefix(view) } else { None };
+    pub fn take(
+        &mut self,
+        owner: RequestId,
+        view: &[u32],
+        keep_prefix: bool,
+        cache_key: u64,
+    ) -> Result<Option<usize>> {
+        let best = if keep_prefix { self.best_prefix(view, cache_key) } else { None };
         let oldest = |(_, slot): &(usize, &Slot)| (slot.used, slot.ids.len());
         let free = || self.slots.iter().enumerate().filter(|(_, slot)| slot.owner.is_none());
         let goes_on = best.filter(|&(slot, common)| {
@@ -82,17 +90,18 @@ impl Slots {
             best => self.truncate(place, best.map_or(0, |(_, common)| common)),
         }
         self.taken += 1;
-        (self.slots[place].owner, self.slots[place].used) = (Some(owner), self.taken);
+        let slot = &mut self.slots[place];
+        (slot.owner, slot.used, slot.cache_key) = (Some(owner), self.taken, cache_key);
         Ok(Some(place))
     }
 
-    /// The slot that holds most of a text's beginning, and how much of it; of equals a free one. The last token does not
-    /// count.
-    pub fn best_prefix(&self, view: &[u32]) -> Option<(usize, usize)> {
+    /// The slot of this key that holds most of a text's beginning, and how much of it; of equals a free one. The last token
+    /// does not count.
+    pub fn best_prefix(&self, view: &[u32], cache_key: u64) -> Option<(usize, usize)> {
         let before_last = &view[..view.len().saturating_sub(1)];
         let common = |slot: &Slot| common_prefix(&slot.ids, before_last);
-        let slots =
-            self.slots.iter().enumerate().map(|(place, slot)| (place, common(slot), slot.owner.is_none()));
+        let slots = self.slots.iter().enumerate().filter(|(_, slot)| slot.cache_key == cache_key);
+        let slots = slots.map(|(place, slot)| (place, common(slot), slot.owner.is_none()));
         let best = slots.max_by_key(|&(_, common, is_free)| (common, is_free))?;
         (best.1 > 0).then_some((best.0, best.1))
     }
@@ -100,6 +109,16 @@ impl Slots {
     /// Lets others have a slot, which keeps what it holds.
     pub fn release(&mut self, slot: usize) {
         self.slots[slot].owner = None;
+    }
+
+    /// Frees every slot of a request that failed, and forgets what is in them.
+    pub fn abandon(&mut self, owner: RequestId) {
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].owner == Some(owner) {
+                self.truncate(slot, 0);
+                self.release(slot);
+            }
+        }
     }
 
     /// Forgets all but the first tokens of a slot.
@@ -152,7 +171,7 @@ mod tests {
 
     /// Lets a text be read, and its slot be free again.
     fn read(slots: &mut Slots, text: &[u32]) -> (usize, usize) {
-        let slot = slots.take(RequestId(0), text, true).unwrap().unwrap();
+        let slot = slots.take(RequestId(0), text, true, 0).unwrap().unwrap();
         let kept = slots.ids(slot).len();
         slots.forward(&[Feed { slot, ids: &text[kept..], logits: 1 }]).unwrap();
         assert_eq!(slots.ids(slot), text);
@@ -175,13 +194,31 @@ mod tests {
     #[test]
     fn a_slot_in_use_lends_its_beginning_and_no_slot_is_taken_twice() {
         let mut slots = slots(2);
-        let first = slots.take(RequestId(0), &[1, 2, 3], true).unwrap().unwrap();
+        let first = slots.take(RequestId(0), &[1, 2, 3], true, 0).unwrap().unwrap();
         slots.forward(&[Feed { slot: first, ids: &[1, 2, 3], logits: 1 }]).unwrap();
-        let second = slots.take(RequestId(1), &[1, 2, 3], true).unwrap().unwrap();
+        let second = slots.take(RequestId(1), &[1, 2, 3], true, 0).unwrap().unwrap();
         assert_eq!((second, slots.ids(second), slots.free()), (1 - first, &[1, 2][..], 0));
-        assert!(slots.take(RequestId(2), &[1], true).unwrap().is_none());
+        assert!(slots.take(RequestId(2), &[1], true, 0).unwrap().is_none());
         slots.release(second);
-        let third = slots.take(RequestId(3), &[1, 2, 3], false).unwrap().unwrap();
+        let third = slots.take(RequestId(3), &[1, 2, 3], false, 0).unwrap().unwrap();
         assert_eq!((third, slots.ids(third).len()), (second, 0), "read anew");
+    }
+
+    #[test]
+    fn a_prefix_is_shared_only_among_requests_of_one_key() {
+        let mut slots = slots(2);
+        let text = [1, 2, 3, 4];
+        read(&mut slots, &text);
+        let kept = |slots: &mut Slots, key: u64| {
+            let slot = slots.take(RequestId(9), &text, true, key).unwrap().unwrap();
+            let kept = slots.ids(slot).len();
+            slots.forward(&[Feed { slot, ids: &text[kept..], logits: 1 }]).unwrap();
+            slots.release(slot);
+            kept
+        };
+        assert_eq!([kept(&mut slots, 7), kept(&mut slots, 7)], [0, 3], "another key, then the same");
+        assert_eq!(kept(&mut slots, 0), 3, "the first key still has its own");
+        let turns = [kept(&mut slots, 8), kept(&mut slots, 7), kept(&mut slots, 8)];
+        assert_eq!(turns, [0, 0, 3], "a slot that changes hands holds nothing of its last owner");
     }
 }

@@ -8,8 +8,10 @@ use std::time::Duration;
 pub struct EngineStatus {
     /// Each slot.
     pub slots: Vec<SlotStatus>,
-    /// Requests that wait for a slot.
+    /// Texts that wait for a slot.
     pub queued: usize,
+    /// Requests that wait for the slot of their first text.
+    pub waiting: usize,
     /// What has been done since the start.
     pub counters: EngineCounters,
     /// The memory of all keys and values, which never changes.

@@ -4,7 +4,7 @@
 use super::request::{Limits, Refused, Request, RequestId};
 use super::status::EngineStatus;
 use super::{Engine, EngineEvent};
-use crate::error::Error;
+use crate::error::{Error, panic_message};
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -53,7 +53,13 @@ struct State {
     /// When all that still runs is given up, once there are to be no more requests.
     stop: Option<Instant>,
     ended: bool,
+    /// What the panic said that ended the loop, if one did.
+    failure: Option<String>,
+    on_failure: Vec<OnFailure>,
 }
+
+/// Called with what the panic said that ended the loop.
+type OnFailure = Box<dyn FnOnce(&str) + Send>;
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -83,8 +89,9 @@ impl EngineThread {
         let thread = std::thread::Builder::new().name("engine".to_owned()).spawn(move || {
             Loop { engine, shared: run, listeners: HashMap::new(), numbers: HashMap::new() }.run();
         });
-        if thread.is_err() {
-            shared.lock().ended = true;
+        if let Err(error) = &thread {
+            let mut state = shared.lock();
+            (state.ended, state.failure) = (true, Some(error.to_string()));
         }
         Self { handle: Arc::new(Handle { shared, limits, thread: Mutex::new(thread.ok()) }) }
     }
@@ -99,12 +106,17 @@ impl EngineThread {
         let request = self.handle.limits.check(request)?;
         let shared = &self.handle.shared;
         let mut state = shared.lock();
+        if let Some(message) = &state.failure {
+            return Err(Refused::EngineFailed { message: message.clone() });
+        }
         if state.stop.is_some() || state.ended {
             return Err(Refused::Stopping);
         }
         let limit = self.handle.limits.max_queue;
         let free = state.status.slots.iter().filter(|slot| slot.request.is_none()).count();
-        if state.new.len() + state.status.queued >= limit.saturating_add(free) {
+        let texts = state.new.len() + state.status.queued;
+        let waiting = requests(&state.new) + state.status.waiting;
+        if !request.follows && texts >= free && waiting.saturating_sub(free) >= limit {
             return Err(Refused::QueueFull { limit });
         }
         let number = state.next;
@@ -120,7 +132,26 @@ impl EngineThread {
         let state = self.handle.shared.lock();
         let mut status = state.status.clone();
         status.queued += state.new.len();
+        status.waiting += requests(&state.new);
         status
+    }
+
+    /// What ended the engine's thread, if a panic did. From then on every request is refused.
+    pub fn failure(&self) -> Option<String> {
+        self.handle.shared.lock().failure.clone()
+    }
+
+    /// Calls a function, on the engine's thread, if a panic ends that thread: with what the panic said, after every request
+    /// has been failed. Called at once if that has happened already.
+    pub fn on_failure(&self, call: impl FnOnce(&str) + Send + 'static) {
+        let mut state = self.handle.shared.lock();
+        match state.failure.clone() {
+            None => state.on_failure.push(Box::new(call)),
+            Some(failure) => {
+                drop(state);
+                call(&failure);
+            }
+        }
     }
 
     /// Takes no more requests, gives the running ones so much time, and returns when the loop has ended. What is not done
@@ -145,9 +176,18 @@ impl Drop for Handle {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.shared.lock().cancelled.push(self.number);
-        self.shared.woken.notify_all();
+        let mut state = self.shared.lock();
+        if !state.ended {
+            state.cancelled.push(self.number);
+            drop(state);
+            self.shared.woken.notify_all();
+        }
     }
+}
+
+/// Requests among new texts: those that count in the queue.
+fn requests(new: &[(u64, Request, Listener)]) -> usize {
+    new.iter().filter(|(_, request, _)| !request.follows).count()
 }
 
 struct Loop {
@@ -159,24 +199,40 @@ struct Loop {
 
 impl Loop {
     fn run(mut self) {
-        while self.receive() {
-            let events = self.engine.step();
-            // Whoever hears that a slot is free finds it so.
-            self.shared.lock().status = self.engine.status();
-            events.into_iter().for_each(|(id, event)| self.tell(id, event));
-        }
-        let mut state = self.shared.lock();
-        state.ended = true;
-        let new = std::mem::take(&mut state.new);
+        let looped = catch_unwind(AssertUnwindSafe(|| {
+            while self.receive() {
+                let events = self.engine.step();
+                // A client that reads that its text is done finds the slot free.
+                self.shared.lock().status = self.engine.status();
+                events.into_iter().for_each(|(id, event)| self.tell(id, event));
+            }
+        }));
+        self.fail_all(looped.err().map(|panic| panic_message(&*panic)));
+    }
+
+    /// Takes no more requests and fails those that are under way: nobody waits for an answer that never comes.
+    fn fail_all(self, failure: Option<String>) {
+        let Self { mut engine, shared, listeners, .. } = self;
+        let mut state = shared.lock();
+        (state.ended, state.failure) = (true, failure.clone());
+        let (new, on_failure) = (std::mem::take(&mut state.new), std::mem::take(&mut state.on_failure));
         drop(state);
-        for id in self.engine.scheduler.ids() {
-            self.engine.cancel(id);
-            self.tell(id, EngineEvent::Failed(Error::Stopped));
+        let error = || match &failure {
+            None => Error::Stopped,
+            Some(message) => Error::EngineFailed { message: message.clone() },
+        };
+        let running = listeners.into_values().map(|(_, listener)| listener);
+        for mut listener in running.chain(new.into_iter().map(|(.., listener)| listener)) {
+            let told = AssertUnwindSafe(move || listener(EngineEvent::Failed(error())));
+            drop(catch_unwind(told));
         }
-        for (_, _, mut listener) in new {
-            drop(catch_unwind(AssertUnwindSafe(|| listener(EngineEvent::Failed(Error::Stopped)))));
+        match failure {
+            None => {
+                engine.scheduler.ids().into_iter().for_each(|id| engine.cancel(id));
+                shared.lock().status = engine.status();
+            }
+            Some(failure) => on_failure.into_iter().for_each(|call| call(&failure)),
         }
-        self.shared.lock().status = self.engine.status();
     }
 
     /// Waits for something to do, and takes what has come; false when it is time to end.
@@ -199,6 +255,7 @@ impl Loop {
         let (new, cancelled) = (std::mem::take(&mut state.new), std::mem::take(&mut state.cancelled));
         // Between two locks they still count, or the queue would look shorter than it is.
         state.status.queued += new.len();
+        state.status.waiting += requests(&new);
         drop(state);
         for (number, request, listener) in new {
             self.begin(number, request, listener);

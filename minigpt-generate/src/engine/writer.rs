@@ -5,6 +5,7 @@ use super::request::Request;
 use super::sequence::Sequence;
 use crate::completion::FinishReason;
 use crate::config::ContextRule;
+use crate::constraint::{self, Allowed, Constraint, ConstraintState};
 use crate::error::{Error, Result};
 use crate::explain::Explanation;
 use crate::probabilities::logprob;
@@ -13,6 +14,9 @@ use crate::sampling::{Sampler, argmax};
 use crate::text::TextState;
 use minigpt_tokenizer::Tokenizer;
 
+/// Why a text ends, and the stop token or string that came, if one did.
+type Ending = (FinishReason, Option<StoppedBy>);
+
 /// A text with all that decides over its next token.
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -20,6 +24,7 @@ pub(crate) struct Writer {
     pub sequence: Sequence,
     pub usage: Usage,
     sampler: Sampler,
+    constraint: Option<ConstraintState>,
     text: Option<TextState>,
     prompt_logprobs: Vec<TokenLogprobs>,
     pub prompt_read: bool,
@@ -31,6 +36,7 @@ impl Writer {
         let first = TokenLogprobs { id: request.prompt[0], logprob: None, top: Vec::new() };
         Self {
             sampler: Sampler::new(request.config.seed, request.stream),
+            constraint: request.config.constraint.as_ref().map(Constraint::begin),
             text: has_tokenizer.then(|| TextState::new(&request.config.stop_strings)),
             prompt_logprobs: if request.prompt_logprobs { vec![first] } else { Vec::new() },
             usage: Usage { prompt_tokens, cached_tokens, completion_tokens: 0 },
@@ -62,7 +68,7 @@ impl Writer {
     pub fn write(
         &mut self,
         logits: &[f32],
-        context_full: bool,
+        context: usize,
         tokenizer: Option<&Tokenizer>,
         events: &mut Vec<EngineEvent>,
     ) -> Result<bool> {
@@ -76,8 +82,11 @@ impl Writer {
             events.push(self.done(FinishReason::Length, None));
             return Ok(true);
         }
-        let (id, explanation) = self.choose(logits)?;
-        let (text, end) = self.push(id, context_full, tokenizer);
+        let Some((id, explanation)) = self.choose(logits)? else {
+            events.push(self.done(FinishReason::Stop, None));
+            return Ok(true);
+        };
+        let (text, end) = self.push(id, context, tokenizer)?;
         let (logprob, top) = (logprob(logits, id), top_logprobs(logits, self.request.top_logprobs));
         events.push(EngineEvent::Token { id, logprob, top, text, explanation });
         let done = end.map(|(reason, stop)| self.done(reason, stop));
@@ -86,45 +95,59 @@ impl Writer {
         Ok(is_done)
     }
 
-    fn choose(&mut self, model: &[f32]) -> Result<(u32, Option<Explanation>)> {
-        let Request { config, logit_bias, explain, .. } = &self.request;
+    /// The next token; none if the text follows its grammar and nothing can be added.
+    fn choose(&mut self, model: &[f32]) -> Result<Option<(u32, Option<Explanation>)>> {
+        let Request { config, logit_bias, explain, ignore_eos, .. } = &self.request;
         let mut processed = model.to_vec();
         logit_bias.iter().for_each(|&(id, bias)| processed[id as usize] += bias);
+        if let Some(constraint) = &mut self.constraint {
+            match constraint.allowed()? {
+                Allowed::End => return Ok(None),
+                Allowed::Tokens { tokens, end } => {
+                    constraint::mask(&mut processed, &tokens, &config.eos_token_id, end && !ignore_eos);
+                }
+            }
+        }
         process(&mut processed, &self.sequence.ids, self.usage.completion_tokens, config);
         let id = match config.is_greedy() {
             true => argmax(&processed),
             false => self.sampler.draw(&processed),
         };
         let id = id.ok_or(Error::NoToken { position: self.sequence.ids.len() })?;
-        Ok((id, explain.map(|k| Explanation::new(model, &processed, id, k))))
+        Ok(Some((id, explain.map(|k| Explanation::new(model, &processed, id, k)))))
     }
 
     /// Takes the next token; the text that can be shown now, and why it ends, if it does.
     fn push(
         &mut self,
         id: u32,
-        context_full: bool,
+        context: usize,
         tokenizer: Option<&Tokenizer>,
-    ) -> (String, Option<(FinishReason, Option<StoppedBy>)>) {
+    ) -> Result<(String, Option<Ending>)> {
         self.sequence.ids.push(id);
         self.usage.completion_tokens += 1;
         let config = &self.request.config;
         let ends = !self.request.ignore_eos && config.eos_token_id.contains(&id);
+        if let (Some(constraint), false) = (&mut self.constraint, ends) {
+            constraint.commit(id)?;
+        }
+        let complete = self.constraint.as_ref().is_some_and(ConstraintState::is_complete);
         let mut shown = String::new();
         if let (Some(text), Some(tokenizer), false) = (&mut self.text, tokenizer, ends) {
             shown = text.push(tokenizer, id);
         }
         let by_text = || Some(StoppedBy::Text(self.text.as_ref()?.stopped_by()?.to_owned()));
         let stop = if ends { Some(StoppedBy::Token(id)) } else { by_text() };
-        let full = config.context == ContextRule::Stop && context_full;
+        let full = config.context == ContextRule::Stop && self.sequence.ids.len() >= context;
         let end = match stop {
             Some(stop) => Some((FinishReason::Stop, Some(stop))),
+            None if complete => Some((FinishReason::Stop, None)),
             None if full || self.usage.completion_tokens >= config.max_new_tokens => {
                 Some((FinishReason::Length, None))
             }
             None => None,
         };
-        (shown, end)
+        Ok((shown, end))
     }
 
     fn done(&mut self, reason: FinishReason, stop: Option<StoppedBy>) -> EngineEvent {

@@ -125,7 +125,8 @@ fn visitor() -> impl Strategy<Value = Visitor> {
         |(mut prompt, mut config, (keep_prefix, prompt_logprobs, top_logprobs, stream), arrives, leaves)| {
             let prompt_logprobs = prompt_logprobs && config.num_beams == 1;
             if prompt_logprobs || config.context == ContextRule::Stop {
-                prompt.truncate(BLOCK_SIZE);
+                let answer = config.context == ContextRule::Stop && config.max_new_tokens > 0;
+                prompt.truncate(BLOCK_SIZE - usize::from(answer));
             }
             if config.num_beams == 1 {
                 config.num_return_sequences = 1;

@@ -129,6 +129,66 @@ fn too_many_are_refused_at_once() {
 }
 
 #[test]
+fn the_queue_counts_requests_and_not_their_further_texts() {
+    let engine = start(1, 2);
+    let _running = submit(&engine, request(1, 100_000_000));
+    until("the first has its slot", || busy(&engine) == 1);
+    let further = |i: u32| submit(&engine, Request { follows: true, ..request(i, 3) });
+    let mut waiting = vec![submit(&engine, request(0, 3))];
+    waiting.extend((1..6).map(further));
+    let status = engine.status();
+    assert_eq!((status.queued, status.waiting), (6, 1));
+    waiting.push(submit(&engine, request(6, 3)));
+    waiting.push(further(7));
+    let refused = engine.submit(request(1, 1), |_| ControlFlow::Continue(())).unwrap_err();
+    assert!(matches!(refused, Refused::QueueFull { limit: 2 }), "{refused}");
+}
+
+/// Panics when it is dropped, which happens on the engine's thread.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("injected");
+    }
+}
+
+#[test]
+fn when_a_panic_ends_the_engine_all_requests_fail_and_none_is_accepted() {
+    let engine = start(1, 256);
+    let (failed, failures) = channel();
+    engine.on_failure(move |why| failed.send(why.to_owned()).unwrap());
+    let (_running, running) = submit(&engine, request(1, 100_000_000));
+    running.recv_timeout(PATIENCE).unwrap();
+    let bomb = Bomb;
+    let listener = move |_| {
+        let _held = &bomb;
+        ControlFlow::Continue(())
+    };
+    let ticket = engine.submit(request(3, 1), listener).unwrap();
+    let (_waiting, waiting) = submit(&engine, request(2, 3));
+    until("both wait", || engine.status().queued == 2);
+    assert_eq!(engine.failure(), None);
+    // The listener of a cancelled request is dropped, and with it the bomb.
+    drop(ticket);
+    assert_eq!(failures.recv_timeout(PATIENCE).unwrap(), "injected");
+    for events in [running, waiting] {
+        let last = events.into_iter().last();
+        assert!(
+            matches!(&last, Some(EngineEvent::Failed(Error::EngineFailed { message })) if message == "injected"),
+            "{last:?}"
+        );
+    }
+    let refused = engine.submit(request(1, 1), |_| ControlFlow::Continue(())).unwrap_err();
+    assert!(matches!(refused, Refused::EngineFailed { .. }), "{refused}");
+    assert_eq!(engine.failure().as_deref(), Some("injected"));
+    let (late, said) = channel();
+    engine.on_failure(move |why| late.send(why.to_owned()).unwrap());
+    assert_eq!(said.try_recv().unwrap(), "injected");
+    engine.stop(Duration::from_secs(1));
+}
+
+#[test]
 fn the_queue_is_never_taken_for_shorter_than_it_is() {
     let engine = start(1, 2);
     let _running = submit(&engine, request(1, 100_000_000));

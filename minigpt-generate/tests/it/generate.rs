@@ -243,11 +243,10 @@ fn a_stop_token_is_not_shown() {
 fn a_full_context_stops_with_length_where_that_is_asked_for() {
     let gpt = gpt();
     let config = GenerationConfig { context: ContextRule::Stop, ..greedy(99) };
-    let prompts = [vec![1; 5], vec![2; BLOCK_SIZE], vec![3; 1]];
+    let prompts = [vec![1; 5], vec![2; BLOCK_SIZE - 1], vec![3; 1]];
     let completions = generate(&gpt, &prompts, &config, None).unwrap();
     for (completion, prompt) in completions.iter().zip(&prompts) {
-        // The last token is written but need not be read.
-        assert_eq!(completion.ids.len(), BLOCK_SIZE + 1 - prompt.len());
+        assert_eq!(prompt.len() + completion.ids.len(), BLOCK_SIZE, "prompt and answer fill the context");
         assert_eq!(completion.finish_reason, Some(FinishReason::Length));
         assert_greedy(&gpt, prompt, &completion.ids);
         let beams = GenerationConfig { num_beams: 3, ..config.clone() };
@@ -442,6 +441,7 @@ fn what_cannot_be_done_is_refused_before_anything_is_computed() {
     assert!(refused(&[1, 23], &base).contains("id 23 at position 1"));
     let stop = GenerationConfig { context: ContextRule::Stop, ..base.clone() };
     assert!(refused(&[1; BLOCK_SIZE + 1], &stop).contains("more than the model's context of 16"));
+    assert!(refused(&[1; BLOCK_SIZE], &stop).contains("no room for an answer"));
     let config = GenerationConfig { stop_strings: vec!["x".to_owned()], ..base.clone() };
     assert!(refused(&[1], &config).starts_with("stop_strings need a tokenizer"));
     assert!(refused(&[1], &GenerationConfig { top_p: 0.0, ..base.clone() }).starts_with("top_p must"));

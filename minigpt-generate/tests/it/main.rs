@@ -4,4 +4,5 @@
 mod engine;
 mod engine_thread;
 mod generate;
+mod structured;
 mod transformers;

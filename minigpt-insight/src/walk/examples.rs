@@ -81,7 +81,10 @@ fn layer_norm() -> Result<Vec<WalkStep>> {
     let x = tensor(&[0.1, 0.3, 98.5, 123.7, 0.2, 201.3], &[6])?;
     let y = ops::layer_norm(&x, &x.ones_like()?, None, 1e-5)?;
     let before = floats(&x)?;
-    Ok(vec![step("x", sentences::EXAMPLE_INPUT, &x)?, step("ln", sentences::NORM, &y)?.normalized(&before)])
+    Ok(vec![
+        step("x", sentences::EXAMPLE_INPUT, &x)?,
+        step("ln", sentences::EXAMPLE_NORM, &y)?.normalized(&before),
+    ])
 }
 
 fn restaurant() -> Result<Vec<WalkStep>> {

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::rows_at::RowsAt;
 use crate::subject::{Subject, check_position, floats, row, table_row};
 use candle_core::Tensor;
-use minigpt_model::{BlockSite, Hook, NormPosition, PositionEmbedding, Site, sinusoid};
+use minigpt_model::{Activation, BlockSite, Config, Hook, NormPosition, PositionEmbedding, Site, sinusoid};
 use sentences::Sentence;
 use serde::Serialize;
 
@@ -58,38 +58,52 @@ pub struct WalkStep {
     /// Its standard deviation (of the population, without ε).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deviation: Option<f64>,
-    /// The formula.
-    pub formula: &'static str,
+    /// The formula, as this model has it.
+    pub formula: String,
     /// What happens and why, in English.
     pub text: &'static str,
     /// The same in Chinese.
     pub text_zh: &'static str,
 }
 
-/// How the next token is chosen from the logits, stage by stage. Whoever samples fills it in.
+/// How the next token is chosen from the logits, stage by stage. The sampler fills it in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WalkChoice {
+    /// The stages of a draw; nothing where the likeliest token is chosen.
+    pub drawn: Option<WalkDraw>,
+    /// The token that was chosen.
+    pub chosen: u32,
+}
+
+/// The stages of a draw.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WalkDraw {
     /// The logits after penalties and temperature.
     pub tempered: Vec<f32>,
     /// The same with −∞ for what the filters leave out.
     pub filtered: Vec<f32>,
-    /// The token that was chosen.
-    pub chosen: u32,
 }
 
 impl Walk {
     /// Adds the steps from the logits to a token.
     pub fn choose(&mut self, choice: &WalkChoice) {
-        let probabilities = softmax(&choice.filtered);
-        let steps = [
-            ("logits.temperature", sentences::TEMPERATURE, choice.tempered.clone()),
-            ("logits.filtered", sentences::FILTERED, choice.filtered.clone()),
-            ("probabilities", sentences::PROBABILITIES, probabilities),
-            ("choice", sentences::CHOICE, vec![choice.chosen as f32]),
-        ];
-        for (site, sentence, values) in steps {
-            self.walk.push(WalkStep::new(site, sentence, &[values.len()], values));
-        }
+        let choice_sentence = match &choice.drawn {
+            None => sentences::CHOICE_LIKELIEST,
+            Some(WalkDraw { tempered, filtered }) => {
+                let probabilities = softmax(filtered);
+                self.add("logits.temperature", sentences::TEMPERATURE, tempered.clone());
+                if filtered != tempered {
+                    self.add("logits.filtered", sentences::FILTERED, filtered.clone());
+                }
+                self.add("probabilities", sentences::PROBABILITIES, probabilities);
+                sentences::CHOICE_DRAWN
+            }
+        };
+        self.add("choice", choice_sentence, vec![choice.chosen as f32]);
+    }
+
+    fn add(&mut self, site: &str, sentence: Sentence, values: Vec<f32>) {
+        self.walk.push(WalkStep::new(site, sentence, &[values.len()], values));
     }
 }
 
@@ -100,7 +114,8 @@ fn softmax(logits: &[f32]) -> Vec<f32> {
 
 impl WalkStep {
     fn new(site: &str, sentence: Sentence, shape: &[usize], values: Vec<f32>) -> Self {
-        let Sentence { formula, text, text_zh } = sentence;
+        let Sentence { text, text_zh, .. } = sentence;
+        let formula = sentence.formula(true);
         let (site, shape) = (site.to_owned(), shape.to_vec());
         let tensor_shape = shape.clone();
         let (layer, head, before, mean, deviation) = (None, None, None, None, None);
@@ -247,9 +262,14 @@ impl Walker<'_> {
             PositionEmbedding::Sinusoidal => Some((0..width).map(|j| sinusoid(position, j, width)).collect()),
             PositionEmbedding::Rope | PositionEmbedding::None => None,
         };
-        let sentence = if added.is_some() { sentences::EMBED } else { sentences::EMBED_ALONE };
+        let (position_sentence, sentence) = match config.position_embedding {
+            PositionEmbedding::Learned => (sentences::POSITION, sentences::EMBED),
+            PositionEmbedding::Sinusoidal => (sentences::POSITION_FIXED, sentences::EMBED),
+            PositionEmbedding::Rope => (sentences::POSITION, sentences::EMBED_ROTARY),
+            PositionEmbedding::None => (sentences::POSITION, sentences::EMBED_ALONE),
+        };
         if let Some(added) = added {
-            self.row("embed.position", sentences::POSITION, added);
+            self.row("embed.position", position_sentence, added);
         }
         let embedded = self.stops.rows.get(Site::Embed).to_vec();
         self.row("embed", sentence, embedded);
@@ -292,18 +312,30 @@ impl Walker<'_> {
     }
 
     fn norm(&mut self, site: BlockSite, before: &[f32]) {
-        let values = self.at(site);
-        let step = self.inside(site, sentences::NORM, values);
+        let (values, sentence) = (self.at(site), self.norm_sentence());
+        let step = self.inside(site, sentence, values);
         *step = step.clone().normalized(before);
+    }
+
+    fn norm_sentence(&self) -> Sentence {
+        if self.subject.config().norm_bias { sentences::NORM } else { sentences::NORM_UNSHIFTED }
     }
 
     fn mlp(&mut self, before: &[f32]) {
         use BlockSite::{MlpOut, MlpPost, MlpPre, ResidPost};
         let (pre, post, out, after) =
             (self.at(MlpPre), self.at(MlpPost), self.at(MlpOut), self.at(ResidPost));
-        self.inside(MlpPre, sentences::WIDENED, pre.clone());
-        self.inside(MlpPost, sentences::ACTIVATED, post).before = Some(pre);
-        self.inside(MlpOut, sentences::NARROWED, out);
+        let Config { mlp_bias, activation_function, .. } = *self.subject.config();
+        self.inside(MlpPre, sentences::WIDENED, pre.clone()).formula = sentences::WIDENED.formula(mlp_bias);
+        let activated = self.inside(MlpPost, sentences::ACTIVATED, post);
+        activated.before = Some(pre);
+        activated.formula = match activation_function {
+            Activation::GeluNew => "gelu_new(h)",
+            Activation::Gelu => "gelu(h)",
+            Activation::Relu => "max(h, 0)",
+        }
+        .to_owned();
+        self.inside(MlpOut, sentences::NARROWED, out).formula = sentences::NARROWED.formula(mlp_bias);
         self.inside(ResidPost, sentences::ADDED_MLP, after).before = Some(before.to_vec());
     }
 
@@ -320,9 +352,17 @@ impl Walker<'_> {
         let weighted: Vec<f32> =
             v.chunks(width).zip(&pattern).flat_map(|(v, a)| v.iter().map(move |v| v * a)).collect();
 
-        self.head_step(Q, "", sentences::QUERY, &[width], q.clone(), &[t, width]);
-        self.head_step(K, "", sentences::KEY, &[keys, width], k, &[t, width]);
+        let (query, key) = match config.position_embedding {
+            PositionEmbedding::Rope => (sentences::QUERY_ROTATED, sentences::KEY_ROTATED),
+            _ => (sentences::QUERY, sentences::KEY),
+        };
+        let first = self.steps.len();
+        self.head_step(Q, "", query, &[width], q.clone(), &[t, width]);
+        self.head_step(K, "", key, &[keys, width], k, &[t, width]);
         self.head_step(V, "", sentences::VALUE, &[keys, width], v, &[t, width]);
+        for (step, sentence) in self.steps[first..].iter_mut().zip([query, key, sentences::VALUE]) {
+            step.formula = sentence.formula(config.qkv_bias);
+        }
         self.head_step(Scores, ".raw", sentences::RAW, &[keys], floats(&raw, 1.0), &[t, t]);
         self.head_step(Scores, ".scaled", sentences::SCALED_SCORES, &[keys], floats(&raw, root), &[t, t]);
         let masked = self.of_head(Scores);
@@ -334,7 +374,8 @@ impl Walker<'_> {
 
         let (joined, out, after) = (self.at(Z), self.at(AttnOut), self.at(ResidMid));
         self.inside(Z, sentences::JOINED, joined).site += ".joined";
-        self.inside(AttnOut, sentences::PROJECTED, out);
+        let projected = sentences::PROJECTED.formula(config.attn_out_bias);
+        self.inside(AttnOut, sentences::PROJECTED, out).formula = projected;
         self.inside(ResidMid, sentences::ADDED, after).before = Some(before.to_vec());
     }
 
@@ -359,9 +400,11 @@ impl Walker<'_> {
         if config.final_norm() {
             let before = self.stops.rows.get(self.subject.residual_before(config.n_layer)).to_vec();
             let values = self.stops.rows.get(Site::LnF).to_vec();
-            let step = self.row("ln_f", sentences::NORM, values);
+            let sentence = self.norm_sentence();
+            let step = self.row("ln_f", sentence, values);
             *step = step.clone().normalized(&before);
         }
-        self.row("logits", sentences::LOGITS, logits);
+        let sentence = if config.tie_word_embeddings { sentences::LOGITS_TIED } else { sentences::LOGITS };
+        self.row("logits", sentence, logits).formula = sentence.formula(config.lm_head_bias);
     }
 }

@@ -1,11 +1,23 @@
 //! What happens at each step of a walk and why: a formula, and one sentence in English and Chinese.
 
 /// A step in words.
+///
+/// A formula whose bias stands in `‹ ›` is completed by [`Sentence::formula`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sentence {
     pub formula: &'static str,
     pub text: &'static str,
     pub text_zh: &'static str,
+}
+
+impl Sentence {
+    /// The formula, with or without its bias.
+    pub fn formula(self, bias: bool) -> String {
+        match (self.formula.split_once('‹'), self.formula.split_once('›')) {
+            (Some((before, _)), Some((_, behind))) if !bias => format!("{before}{behind}"),
+            _ => self.formula.replace(['‹', '›'], ""),
+        }
+    }
 }
 
 macro_rules! sentences {
@@ -25,27 +37,42 @@ sentences! {
         "The token's vector is multiplied by √C, so that the position added next does not drown it.",
         "词元向量乘以 √C，这样接下来加上的位置不会把它淹没。";
     POSITION: "wpe[p]",
-        "The position has a vector of its own; without it attention could not tell an earlier token from a later one.",
-        "位置也有自己的向量；没有它，注意力就分不清词元的先后。";
+        "The position has a learned vector of its own, so that attention can tell where a token stands, not only what it is.",
+        "每个位置也有一个学到的向量，注意力由此知道词元在哪里，而不只是它是什么。";
+    POSITION_FIXED: "sin and cos of p",
+        "The position has a fixed vector of sines and cosines, so that attention can tell where a token stands, not only what it is.",
+        "每个位置有一个由正弦和余弦组成的固定向量，注意力由此知道词元在哪里，而不只是它是什么。";
     EMBED: "x = token + position",
         "Both are added: this is the residual stream, which every block reads from and adds to.",
         "两者相加：这就是残差流，每一层都从中读取，并把结果加回去。";
+    EMBED_ROTARY: "x = token",
+        "Nothing is added for the position, which comes in when queries and keys are rotated: this is the residual stream, which every block reads from and adds to.",
+        "这里不加位置向量，位置在旋转查询和键时才加入：这就是残差流，每一层都从中读取，并把结果加回去。";
     EMBED_ALONE: "x = token",
-        "Nothing is added for the position: this is the residual stream, which every block reads from and adds to.",
-        "这里不加位置向量：这就是残差流，每一层都从中读取，并把结果加回去。";
+        "Nothing is added for the position, of which the model learns only through the causal mask: this is the residual stream, which every block reads from and adds to.",
+        "这里不加位置向量，模型只能通过因果掩码得知先后：这就是残差流，每一层都从中读取，并把结果加回去。";
     LAYER: "x",
         "The residual stream as this block leaves it; its inside can be opened by asking for this layer.",
         "这一层处理之后的残差流；指定这一层就能看到它内部的每一步。";
     NORM: "(x − mean) / √(variance + ε) · g + b",
         "Layer norm brings the vector to mean 0 and deviation 1, then scales and shifts it as learned, so that what follows always meets numbers of the same size.",
         "层归一化把向量变成均值 0、标准差 1，再按学到的参数缩放和平移，使后面的计算总是面对大小相近的数。";
-    QUERY: "q = x W_q + b_q",
+    NORM_UNSHIFTED: "(x − mean) / √(variance + ε) · g",
+        "Layer norm brings the vector to mean 0 and deviation 1, then scales it as learned, so that what follows always meets numbers of the same size.",
+        "层归一化把向量变成均值 0、标准差 1，再按学到的参数缩放，使后面的计算总是面对大小相近的数。";
+    QUERY: "q = x W_q‹ + b_q›",
         "The query says what this position is looking for.",
         "查询向量表示这个位置在找什么。";
-    KEY: "k = x W_k + b_k",
+    QUERY_ROTATED: "q = R_p · (x W_q‹ + b_q›)",
+        "The query says what this position is looking for; it is rotated by its position, so that a score depends on the distance.",
+        "查询向量表示这个位置在找什么；它按位置旋转，使得分取决于距离。";
+    KEY: "k = x W_k‹ + b_k›",
         "Each position up to this one offers a key: what it can be found by.",
         "到当前为止的每个位置都给出一个键：别人凭它找到自己。";
-    VALUE: "v = x W_v + b_v",
+    KEY_ROTATED: "k = R_p · (x W_k‹ + b_k›)",
+        "Each position up to this one offers a key, rotated by that position: what it can be found by.",
+        "到当前为止的每个位置都给出一个按该位置旋转的键：别人凭它找到自己。";
+    VALUE: "v = x W_v‹ + b_v›",
         "Each of them also holds a value: what it hands on to whoever looks at it.",
         "每个位置还有一个值：谁看它，它就把这个值交给谁。";
     RAW: "q · k",
@@ -69,27 +96,30 @@ sentences! {
     JOINED: "z = [z₀, z₁, …]",
         "What all heads of the layer brought is put side by side.",
         "这一层所有头带来的内容并排放在一起。";
-    PROJECTED: "z W_o + b_o",
+    PROJECTED: "z W_o‹ + b_o›",
         "The output projection mixes the heads and turns them into what is added to the residual stream.",
         "输出投影把各个头混合起来，变成要加到残差流上的向量。";
     ADDED: "x = x + attention",
         "It is added to the residual stream: nothing that was there is lost, and the gradient has a straight way back.",
         "加到残差流上：原有的内容不会丢失，梯度也有直路可回。";
-    WIDENED: "h = x W_fc + b_fc",
+    WIDENED: "h = x W_fc‹ + b_fc›",
         "The MLP widens the vector, each token by itself: every element asks one question of the vector.",
         "MLP 把每个词元的向量各自变宽：每个元素都在向量中询问一件事。";
-    ACTIVATED: "activation(h)",
+    ACTIVATED: "gelu(h)",
         "The activation lets positive answers pass and holds negative ones back; without it the two layers of the MLP would be one.",
         "激活函数让正的回答通过、压住负的；没有它，MLP 的两层就等于一层。";
-    NARROWED: "h W_proj + b_proj",
+    NARROWED: "h W_proj‹ + b_proj›",
         "The second layer narrows the answers to the width of the residual stream.",
         "第二层把这些回答收窄到残差流的宽度。";
     ADDED_MLP: "x = x + mlp",
         "This too is added to the residual stream.",
         "它同样加到残差流上。";
-    LOGITS: "x W_Uᵀ",
+    LOGITS: "x W_Uᵀ‹ + b_U›",
         "The vector is compared with every token of the vocabulary: each gets a logit, the larger the likelier.",
         "把向量与词表中的每个词元比较：每个词元得到一个 logit，越大越可能。";
+    LOGITS_TIED: "x wteᵀ‹ + b_U›",
+        "The vector is compared with the embedding of every token of the vocabulary: each gets a logit, the larger the likelier.",
+        "把向量与词表中每个词元的嵌入比较：每个词元得到一个 logit，越大越可能。";
     TEMPERATURE: "logit / temperature",
         "The logits are divided by the temperature: below 1 sharpens the choice, above 1 flattens it.",
         "logit 除以温度：小于 1 使选择更集中，大于 1 使选择更分散。";
@@ -97,11 +127,14 @@ sentences! {
         "The filters take the unlikely tokens out of the choice altogether.",
         "过滤器把不太可能的词元完全排除在外。";
     PROBABILITIES: "softmax(logits)",
-        "The softmax turns what is left into probabilities.",
-        "softmax 把剩下的变成概率。";
-    CHOICE: "the likeliest, or drawn",
-        "One token is chosen: the likeliest one, or one drawn with these probabilities.",
-        "选出一个词元：最可能的那个，或者按这些概率抽取一个。";
+        "The softmax turns the logits that are left into probabilities, which sum to 1.",
+        "softmax 把剩下的 logit 变成总和为 1 的概率。";
+    CHOICE_LIKELIEST: "argmax(logits)",
+        "The token with the largest logit is chosen.",
+        "选出 logit 最大的词元。";
+    CHOICE_DRAWN: "drawn from the probabilities",
+        "One token is drawn with these probabilities.",
+        "按这些概率抽取一个词元。";
     EXAMPLE_INPUT: "x",
         "The numbers to begin with.",
         "开始时的数。";
@@ -117,6 +150,9 @@ sentences! {
     EXAMPLE_OUTPUT: "softmax(Q Kᵀ / √D + mask) V",
         "Each token's mix of the values that it may see.",
         "每个词元对它能看到的值的混合。";
+    EXAMPLE_NORM: "(x − mean) / √(variance + ε)",
+        "Layer norm brings the vector to mean 0 and deviation 1.",
+        "层归一化把向量变成均值 0、标准差 1。";
     GUEST: "q",
         "A guest's wishes: how much the query wants each of two things.",
         "一位客人的愿望：查询对两样东西各看重多少。";
@@ -166,6 +202,14 @@ mod tests {
             );
             assert!(text_zh.chars().filter(|c| ('\u{4e00}'..'\u{9fff}').contains(c)).count() >= 4, "{name}");
             assert!(!text.trim_end_matches('.').contains(". "), "{name} has more than one sentence");
+            assert_eq!(formula.matches('‹').count(), formula.matches('›').count(), "{name}");
         }
+    }
+
+    #[test]
+    fn a_formula_has_its_bias_or_not() {
+        assert_eq!(QUERY_ROTATED.formula(true), "q = R_p · (x W_q + b_q)");
+        assert_eq!(QUERY_ROTATED.formula(false), "q = R_p · (x W_q)");
+        assert_eq!(JOINED.formula(false), "z = [z₀, z₁, …]");
     }
 }

@@ -1,7 +1,7 @@
 // Listens to the address and changes it.
-import { parse, format } from './address.js';
+import { parse, format } from "./address.js";
 
-export const PLACES = ['chat', 'inside', 'training', 'learn'];
+export const PLACES = ["chat", "inside", "training", "learn"];
 let hear = () => {};
 let current = parse(location.hash, PLACES);
 
@@ -10,7 +10,10 @@ export const here = () => current;
 /** Calls back whenever the address changes, whoever changed it. */
 export function start(callback) {
   hear = callback;
-  addEventListener('hashchange', () => { current = parse(location.hash, PLACES); hear(current); });
+  addEventListener("hashchange", () => {
+    current = parse(location.hash, PLACES);
+    hear(current);
+  });
   hear(current);
 }
 
@@ -18,15 +21,21 @@ export function start(callback) {
 export function go(at, { replace = false } = {}) {
   const next = format(at);
   if (next === location.hash) return;
-  if (!replace) { location.hash = next; return; }
-  history.replaceState(null, '', next);
+  if (!replace) {
+    location.hash = next;
+    return;
+  }
+  history.replaceState(null, "", next);
   current = parse(next, PLACES);
   hear(current);
 }
 
 /** Changes some parameters of this place. */
 export function change(params, options) {
-  go({ place: current.place, rest: current.rest, params: { ...current.params, ...params } }, options);
+  go(
+    { place: current.place, rest: current.rest, params: { ...current.params, ...params } },
+    options,
+  );
 }
 
-export const link = (place, params = {}, rest = '') => format({ place, rest, params });
+export const link = (place, params = {}, rest = "") => format({ place, rest, params });

@@ -1,6 +1,6 @@
 //! Numbers as they travel to the page.
 
-pub(super) mod base64 {
+pub(crate) mod base64 {
     /// f32, little-endian, in base64.
     pub fn floats(numbers: &[f32]) -> String {
         bytes(&numbers.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>())

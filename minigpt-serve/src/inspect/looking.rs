@@ -1,13 +1,15 @@
 //! The models that are looked into: the served ones, and a few snapshots of runs, which are opened when somebody asks. What is
 //! computed for the page takes turns, so that it never keeps more than one text's numbers in memory at a time.
 
+use super::origin::Origin;
 use super::question::InspectQuestion;
 use super::tokens::name;
 use crate::app::App;
 use crate::body::aside;
 use crate::problem::Problem;
-use crate::runs;
+use crate::runs::{self, RunLogs};
 use crate::served_model::ServedModel;
+use crate::settings::Defaults;
 use axum::http::StatusCode;
 use minigpt_chat::Format;
 use minigpt_insight::{RepeatOptions, Subject, head_roles};
@@ -26,6 +28,8 @@ pub type OpenSnapshot = Arc<dyn Fn(&Path) -> Result<OpenedModel, String> + Send 
 
 /// Snapshots that stay open.
 const OPEN_SNAPSHOTS: usize = 24;
+/// Characters of a vocabulary that are told; more than Unicode has in use.
+const MOST_CHARACTERS: usize = 200_000;
 /// What draws the random tokens on which roles are measured.
 const SEED: u64 = 1337;
 
@@ -44,10 +48,16 @@ pub struct OpenedModel {
 pub(crate) struct Looking {
     /// The folder of runs.
     pub runs: Option<PathBuf>,
+    /// Whether anybody may see rows of the data that a model was trained on.
+    examples: bool,
     open: OpenSnapshot,
     served: Mutex<HashMap<String, Arc<Looked>>>,
     snapshots: Mutex<VecDeque<Arc<Looked>>>,
     turn: Arc<Semaphore>,
+    /// What has been read of the logs of runs, for all clients.
+    pub logs: Arc<tokio::sync::Mutex<RunLogs>>,
+    /// Room for clients that watch runs.
+    pub watchers: Arc<Semaphore>,
 }
 
 /// A model with what is known about it.
@@ -58,13 +68,44 @@ pub(crate) struct Looked {
     pub parameters: u64,
     context: usize,
     format: Format,
+    /// The names of the tokens that end its texts.
+    ends: Vec<String>,
+    /// The run in `runs` that it came from.
+    run: Option<String>,
+    origin: Option<Origin>,
     roles: Mutex<Option<Value>>,
 }
 
 impl Looking {
-    pub fn new(runs: Option<PathBuf>, open: OpenSnapshot) -> Self {
+    pub fn new(runs: Option<PathBuf>, open: OpenSnapshot, examples: bool) -> Self {
         let (served, snapshots) = (Mutex::default(), Mutex::default());
-        Self { runs, open, served, snapshots, turn: Arc::new(Semaphore::new(1)) }
+        let watchers = Arc::new(Semaphore::new(runs::MOST_WATCHERS));
+        Self {
+            runs,
+            examples,
+            open,
+            served,
+            snapshots,
+            turn: Arc::new(Semaphore::new(1)),
+            logs: Arc::default(),
+            watchers,
+        }
+    }
+
+    /// The origin of the model in a folder, and its run's name if that is one of `runs`.
+    fn origin(&self, model: &Path, tokenizer: Option<&Tokenizer>) -> (Option<Origin>, Option<String>) {
+        let Some(mut origin) = Origin::of(model) else { return (None, None) };
+        if !self.examples {
+            origin.examples.clear();
+        }
+        if let Some(tokenizer) = tokenizer {
+            origin.begin_answers(tokenizer);
+        }
+        let same =
+            |a: &Path, b: &Path| a.canonicalize().ok().is_some_and(|a| b.canonicalize().ok() == Some(a));
+        let listed = self.runs.as_deref().zip(origin.folder.parent()).is_some_and(|(a, b)| same(a, b));
+        let name = origin.folder.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+        (Some(origin), name.filter(|_| listed))
     }
 
     /// Answers a question on a thread of its own, one at a time.
@@ -95,6 +136,7 @@ impl Looking {
     pub fn served(&self, model: &ServedModel) -> Arc<Looked> {
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         let looked = served.entry(model.name.clone()).or_insert_with(|| {
+            let (origin, run) = self.origin(&model.path, model.tokenizer.as_deref());
             Arc::new(Looked {
                 id: model.name.clone(),
                 gpt: model.gpt.clone(),
@@ -102,6 +144,9 @@ impl Looking {
                 parameters: model.parameters,
                 context: model.context,
                 format: model.format.clone(),
+                ends: token_names(model.tokenizer.as_deref(), &model.stop_ids),
+                run,
+                origin,
                 roles: Mutex::new(None),
             })
         });
@@ -125,8 +170,13 @@ impl Looking {
             (self.open)(&folder).map_err(|why| Problem::bad(format!("{name}: {why}")))?;
         let (parameters, context) = (Count::of(gpt.config()).total, gpt.config().block_size);
         let tokenizer = tokenizer.map(Arc::new);
+        let special = |name: &str| tokenizer.as_ref().and_then(|tokenizer| tokenizer.special_id(name));
+        let stop_ids: Vec<u32> = [SEP, END_OF_TEXT].into_iter().filter_map(special).collect();
+        let ends = token_names(tokenizer.as_deref(), &stop_ids);
+        let (origin, run) = self.origin(&folder, tokenizer.as_deref());
+        let roles = Mutex::new(None);
         let looked =
-            Arc::new(Looked { id, gpt, tokenizer, parameters, context, format, roles: Mutex::new(None) });
+            Arc::new(Looked { id, gpt, tokenizer, parameters, context, format, ends, run, origin, roles });
         snapshots.push_back(Arc::clone(&looked));
         if snapshots.len() > OPEN_SNAPSHOTS {
             snapshots.pop_front();
@@ -151,10 +201,36 @@ impl Looked {
     pub fn about(&self) -> Value {
         let config = self.gpt.config();
         let separator = (self.format == Format::Qa).then_some(SEP);
+        let kind = match self.format {
+            Format::Qa => "questions",
+            Format::Template(_) => "chat",
+            Format::Plain => "plain",
+        };
+        let special = |name: &str| self.tokenizer.as_ref().and_then(|tokenizer| tokenizer.special_id(name));
+        let Defaults { temperature, top_k, top_p, min_p, .. } = Defaults::chat(&self.format);
         json!({
             "id": self.id, "parameters": self.parameters, "context": self.context, "config": config, "inner": config.inner(),
-            "tokenizer": self.tokenizer.is_some(), "separator": separator, "format": self.format.describe(),
+            "tokenizer": self.tokenizer.is_some(), "separator": separator, "format": self.format.describe(), "kind": kind,
+            "defaults": { "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p },
+            "characters": self.characters(), "unk": special(UNK).is_some(), "ends": self.ends, "run": self.run, "origin": self.origin,
         })
+    }
+
+    /// All characters that a tokenizer of characters knows; none for one that knows every text.
+    fn characters(&self) -> Option<String> {
+        match self.tokenizer.as_deref()? {
+            Tokenizer::Char(characters) => {
+                let tokens = characters.tokens().iter();
+                Some(
+                    tokens
+                        .filter(|token| token.chars().count() == 1)
+                        .take(MOST_CHARACTERS)
+                        .cloned()
+                        .collect(),
+                )
+            }
+            _ => None,
+        }
     }
 
     /// What the heads do, measured once.
@@ -173,4 +249,11 @@ impl Looked {
         *known = Some(roles.clone());
         Ok(roles)
     }
+}
+
+/// What tokens are called; special ones by their names.
+fn token_names(tokenizer: Option<&Tokenizer>, ids: &[u32]) -> Vec<String> {
+    let Some(tokenizer) = tokenizer else { return Vec::new() };
+    let special = |id: u32| tokenizer.special_names().find(|name| tokenizer.special_id(name) == Some(id));
+    ids.iter().filter_map(|&id| special(id).map(str::to_owned).or_else(|| name(tokenizer, id))).collect()
 }

@@ -4,6 +4,7 @@
 mod attention;
 mod encode;
 mod looking;
+mod origin;
 mod question;
 mod tokens;
 
@@ -11,19 +12,19 @@ pub(crate) use looking::Looking;
 pub use looking::{OpenSnapshot, OpenedModel};
 
 use crate::app::App;
-use crate::body::JsonBody;
+use crate::body::{JsonBody, aside};
 use crate::problem::{AccessErrors, BodyErrors, Problem};
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
-use encode::base64;
+pub(crate) use encode::base64;
 use looking::Looked;
 use minigpt_insight as insight;
 use minigpt_insight::{AblationOptions, Component, LensOptions, Subject, WalkFocus};
 use minigpt_tokenizer::{END_OF_TEXT, SEP};
-use question::InspectQuestion;
+use question::{InspectQuestion, of_a_text};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokens::{names, read_tokens};
@@ -77,12 +78,31 @@ pub(crate) fn routes(looking: &Arc<Looking>) -> Router<Arc<App>> {
 
 type Asked = (State<Arc<App>>, Extension<Arc<Looking>>, JsonBody<InspectQuestion>);
 
-/// Answers a question about a text on a thread of its own, when it is its turn.
+/// Answers a question about a model on a thread of its own, when it is its turn.
 async fn answer<T: Send + 'static>(
     (State(app), Extension(looking), JsonBody(question)): Asked,
+    used: &[&str],
     work: impl FnOnce(&Looked, &Subject, &InspectQuestion) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
+    question.check(used)?;
     looking.compute(app, question, work).await
+}
+
+/// Answers a question in JSON. If it gave a text, `unknown` lists the characters that the vocabulary lacks: they are not among
+/// the tokens that the answer is about.
+async fn answer_json(
+    asked: Asked,
+    used: &[&str],
+    work: impl FnOnce(&Looked, &Subject, &InspectQuestion) -> Result<Value, Problem> + Send + 'static,
+) -> Result<Json<Value>, Problem> {
+    answer(asked, used, |looked, subject, question| {
+        let mut value = work(looked, subject, question)?;
+        if let Some((unknown, object)) = question.unknown(looked).zip(value.as_object_mut()) {
+            object.insert("unknown".to_owned(), json!(unknown));
+        }
+        Ok(Json(value))
+    })
+    .await
 }
 
 /// All models, and what the page can show of each.
@@ -91,10 +111,14 @@ async fn models(
     State(app): State<Arc<App>>,
     Extension(looking): Extension<Arc<Looking>>,
 ) -> Result<Json<Value>, Problem> {
-    let models: Vec<Value> = app.models()?.iter().map(|model| looking.served(model).about()).collect();
-    Ok(Json(
-        json!({ "models": models, "runs": looking.runs.as_ref().map(|runs| runs.display().to_string()) }),
-    ))
+    // The first time, files are read.
+    aside(move || {
+        let models: Vec<Value> = app.models()?.iter().map(|model| looking.served(model).about()).collect();
+        Ok(Json(
+            json!({ "models": models, "runs": looking.runs.as_ref().map(|runs| runs.display().to_string()) }),
+        ))
+    })
+    .await
 }
 
 async fn one_model(
@@ -102,7 +126,7 @@ async fn one_model(
     looking: Extension<Arc<Looking>>,
     body: JsonBody<InspectQuestion>,
 ) -> Result<Json<Value>, Problem> {
-    answer((asked, looking, body), |looked, _, _| Ok(Json(json!({ "model": looked.about() })))).await
+    answer_json((asked, looking, body), &[], |looked, _, _| Ok(json!({ "model": looked.about() }))).await
 }
 
 /// The tokens of a text, how much each surprised, and what may come next.
@@ -112,10 +136,10 @@ async fn read(
     looking: Extension<Arc<Looking>>,
     body: JsonBody<InspectQuestion>,
 ) -> Result<Json<Value>, Problem> {
-    answer((app, looking, body), |looked, subject, question| {
+    answer_json((app, looking, body), of_a_text!("top"), |looked, subject, question| {
         let ids = question.ids(looked)?;
         let reading = insight::reading(subject, &ids, question.top(10))?;
-        Ok(Json(read_tokens(looked, &ids, &reading)?))
+        read_tokens(looked, &ids, &reading)
     })
     .await
 }
@@ -127,12 +151,12 @@ async fn next(
     looking: Extension<Arc<Looking>>,
     body: JsonBody<InspectQuestion>,
 ) -> Result<Json<Value>, Problem> {
-    answer((app, looking, body), |looked, subject, question| {
+    answer_json((app, looking, body), of_a_text!("at"), |looked, subject, question| {
         let ids = question.ids(looked)?;
         let at = question.position(ids.len())?;
         let logits = insight::next_logits(subject, &ids[..=at])?;
         let top: Vec<u32> = subject.likeliest(&logits, NAMED).iter().map(|token| token.id).collect();
-        Ok(Json(json!({ "position": at, "logits": base64::floats(&logits), "top": names(looked, &top) })))
+        Ok(json!({ "position": at, "logits": base64::floats(&logits), "top": names(looked, &top) }))
     })
     .await
 }
@@ -144,9 +168,9 @@ async fn token_names(
     looking: Extension<Arc<Looking>>,
     body: JsonBody<InspectQuestion>,
 ) -> Result<Json<Value>, Problem> {
-    answer((app, looking, body), |looked, _, question| {
+    answer_json((app, looking, body), &["ids"], |looked, _, question| {
         let ids = question.ids.as_deref().unwrap_or_default();
-        Ok(Json(json!({ "tokens": names(looked, ids) })))
+        Ok(json!({ "tokens": names(looked, ids) }))
     })
     .await
 }
@@ -159,19 +183,20 @@ async fn attention_of(
     looking: Extension<Arc<Looking>>,
     body: JsonBody<InspectQuestion>,
 ) -> Result<Response, Problem> {
-    let bytes = answer((app, looking, body), |looked, subject, question| {
-        let ids = question.ids(looked)?;
-        let layer = question.layer.ok_or_else(|| Problem::field("layer", "say which layer"))?;
-        let attention = insight::layer_attention(subject, &ids, layer)?;
-        match question.head {
-            Some(head) => {
-                subject.check_head(head)?;
-                Ok(attention::halves(&attention.weights[head]))
+    let bytes =
+        answer((app, looking, body), of_a_text!("layer", "head", "size"), |looked, subject, question| {
+            let ids = question.ids(looked)?;
+            let layer = question.layer.ok_or_else(|| Problem::field("layer", "say which layer"))?;
+            let attention = insight::layer_attention(subject, &ids, layer)?;
+            match question.head {
+                Some(head) => {
+                    subject.check_head(head)?;
+                    Ok(attention::halves(&attention.weights[head]))
+                }
+                None => Ok(attention::small(&attention.weights, question.size.unwrap_or(64).clamp(1, 256))),
             }
-            None => Ok(attention::small(&attention.weights, question.size.unwrap_or(64).clamp(1, 256))),
-        }
-    })
-    .await?;
+        })
+        .await?;
     let mut response = bytes.into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     Ok(response)
@@ -184,11 +209,9 @@ async fn head(
     looking: Extension<Arc<Looking>>,
     body: JsonBody<InspectQuestion>,
 ) -> Result<Json<Value>, Problem> {
-    answer((app, looking, body), |looked, subject, question| {
+    answer_json((app, looking, body), of_a_text!("layer", "head"), |looked, subject, question| {
         let ids = question.ids(looked)?;
-        let found =
-            attention::one_head(subject, &ids, question.layer.unwrap_or(0), question.head.unwrap_or(0))?;
-        Ok(Json(found))
+        attention::one_head(subject, &ids, question.layer.unwrap_or(0), question.head.unwrap_or(0))
     })
     .await
 }
@@ -200,7 +223,7 @@ async fn heads(
     looking: Extension<Arc<Looking>>,
     body: JsonBody<InspectQuestion>,
 ) -> Result<Json<Value>, Problem> {
-    answer((app, looking, body), |looked, subject, _| Ok(Json(looked.roles(subject)?))).await
+    answer_json((app, looking, body), &[], |looked, subject, _| looked.roles(subject)).await
 }
 
 /// What every layer would say: at every position, or `at` one.
@@ -210,7 +233,7 @@ async fn lens_of(
     looking: Extension<Arc<Looking>>,
     body: JsonBody<InspectQuestion>,
 ) -> Result<Json<Value>, Problem> {
-    answer((app, looking, body), |looked, subject, question| {
+    answer_json((app, looking, body), of_a_text!("top", "at"), |looked, subject, question| {
         let mut ids = question.ids(looked)?;
         let at = question.at.map(|_| question.position(ids.len())).transpose()?;
         // What comes behind a position does not change what is said there.
@@ -232,7 +255,7 @@ async fn attribution_of(
     looking: Extension<Arc<Looking>>,
     body: JsonBody<InspectQuestion>,
 ) -> Result<Json<Value>, Problem> {
-    answer((app, looking, body), |looked, subject, question| {
+    answer_json((app, looking, body), of_a_text!("at", "token"), |looked, subject, question| {
         let ids = question.ids(looked)?;
         let at = question.position(ids.len())?;
         to_json(&insight::attribution(subject, &ids, at, question.token)?)
@@ -247,17 +270,22 @@ async fn ablate(
     looking: Extension<Arc<Looking>>,
     body: JsonBody<InspectQuestion>,
 ) -> Result<Json<Value>, Problem> {
-    answer((app, looking, body), |looked, subject, question| {
-        let ids = question.ids(looked)?;
-        let off = question.off.as_deref().unwrap_or_default();
-        let off = off.iter().map(|part| part.parse()).collect::<Result<Vec<Component>, insight::Error>>()?;
-        let reference = question.mean.unwrap_or(false).then_some(ids.as_slice());
-        let options = AblationOptions {
-            top: question.top(10),
-            continuation: question.continuation.unwrap_or(0).min(64),
-        };
-        to_json(&insight::ablate(subject, &ids, &off, reference, options)?)
-    })
+    answer_json(
+        (app, looking, body),
+        of_a_text!("off", "mean", "top", "continuation"),
+        |looked, subject, question| {
+            let ids = question.ids(looked)?;
+            let off = question.off.as_deref().unwrap_or_default();
+            let off =
+                off.iter().map(|part| part.parse()).collect::<Result<Vec<Component>, insight::Error>>()?;
+            let reference = question.mean.unwrap_or(false).then_some(ids.as_slice());
+            let options = AblationOptions {
+                top: question.top(10),
+                continuation: question.continuation.unwrap_or(0).min(64),
+            };
+            to_json(&insight::ablate(subject, &ids, &off, reference, options)?)
+        },
+    )
     .await
 }
 
@@ -268,7 +296,7 @@ async fn patch(
     looking: Extension<Arc<Looking>>,
     body: JsonBody<InspectQuestion>,
 ) -> Result<Json<Value>, Problem> {
-    answer((app, looking, body), |looked, subject, question| {
+    answer_json((app, looking, body), &["clean", "corrupt"], |looked, subject, question| {
         let (clean, corrupt) =
             (question.clean.as_deref().unwrap_or_default(), question.corrupt.as_deref().unwrap_or_default());
         let config = subject.config();
@@ -292,7 +320,7 @@ async fn walk_of(
     looking: Extension<Arc<Looking>>,
     body: JsonBody<InspectQuestion>,
 ) -> Result<Json<Value>, Problem> {
-    answer((app, looking, body), |looked, subject, question| {
+    answer_json((app, looking, body), of_a_text!("at", "layer", "head"), |looked, subject, question| {
         let ids = question.ids(looked)?;
         let focus = WalkFocus {
             layer: question.layer.unwrap_or(0),
@@ -311,7 +339,7 @@ async fn continuation(
     looking: Extension<Arc<Looking>>,
     body: JsonBody<InspectQuestion>,
 ) -> Result<Json<Value>, Problem> {
-    answer((app, looking, body), |looked, subject, question| {
+    answer_json((app, looking, body), of_a_text!("tokens"), |looked, subject, question| {
         let mut ids = question.ids(looked)?;
         let given = ids.len();
         let end = |name: &str| looked.tokenizer.as_ref().and_then(|tokenizer| tokenizer.special_id(name));
@@ -326,14 +354,13 @@ async fn continuation(
             ids.push(next);
         }
         let new = ids.split_off(given);
-        Ok(Json(json!({ "text": subject.text(&new), "ids": new })))
+        Ok(json!({ "text": subject.text(&new), "ids": new }))
     })
     .await
 }
 
-fn to_json(answer: &impl serde::Serialize) -> Result<Json<Value>, Problem> {
+fn to_json(answer: &impl serde::Serialize) -> Result<Value, Problem> {
     serde_json::to_value(answer)
-        .map(Json)
         .map_err(|error| Problem::internal(format!("an answer could not be written: {error}")))
 }
 

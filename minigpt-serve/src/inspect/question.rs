@@ -3,11 +3,12 @@
 use super::looking::Looked;
 use crate::problem::Problem;
 use serde::Deserialize;
+use std::collections::HashSet;
 use utoipa::ToSchema;
 
 /// A question about a model, and a text in it.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct InspectQuestion {
     /// The model; the first where none is named; `run:NAME/STEP` for a snapshot.
     pub model: Option<String>,
@@ -41,11 +42,44 @@ pub(crate) struct InspectQuestion {
     pub corrupt: Option<Vec<u32>>,
 }
 
+/// The fields of a route that is asked about a text.
+macro_rules! of_a_text {
+    ($($field:literal),*) => { &["text", "ids", $($field),*] };
+}
+pub(super) use of_a_text;
+
 impl InspectQuestion {
+    /// Refuses what a route does not use.
+    pub fn check(&self, used: &[&str]) -> Result<(), Problem> {
+        let given = [
+            ("text", self.text.is_some()),
+            ("ids", self.ids.is_some()),
+            ("at", self.at.is_some()),
+            ("layer", self.layer.is_some()),
+            ("head", self.head.is_some()),
+            ("token", self.token.is_some()),
+            ("top", self.top.is_some()),
+            ("size", self.size.is_some()),
+            ("off", self.off.is_some()),
+            ("mean", self.mean.is_some()),
+            ("continuation", self.continuation.is_some()),
+            ("tokens", self.tokens.is_some()),
+            ("clean", self.clean.is_some()),
+            ("corrupt", self.corrupt.is_some()),
+        ];
+        match given.iter().find(|(field, given)| *given && !used.contains(field)) {
+            Some((field, _)) => {
+                Err(Problem::field(field, format!("{field} has no effect here: leave it out")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The ids that are asked about, at least one.
     pub fn ids(&self, looked: &Looked) -> Result<Vec<u32>, Problem> {
         let ids = match (&self.ids, &self.text) {
-            (Some(ids), _) => ids.clone(),
+            (Some(_), Some(_)) => return Err(Problem::field("ids", "give a text or ids, not both")),
+            (Some(ids), None) => ids.clone(),
             (None, Some(text)) => {
                 let none = || Problem::field("text", "this model has no tokenizer: give token ids");
                 let tokenizer = looked.tokenizer.as_ref().ok_or_else(none)?;
@@ -61,6 +95,16 @@ impl InspectQuestion {
             tokens if tokens > context => Err(Problem::too_long(tokens, context)),
             _ => Ok(ids),
         }
+    }
+
+    /// The characters of the text that the vocabulary lacks, each once, in the order in which they appear; nothing if no text is
+    /// asked about.
+    pub fn unknown(&self, looked: &Looked) -> Option<Vec<char>> {
+        let (text, tokenizer) = (self.text.as_ref()?, looked.tokenizer.as_ref()?);
+        let mut unknown = tokenizer.unknown_beside_special(text);
+        let mut seen = HashSet::new();
+        unknown.retain(|&character| seen.insert(character));
+        Some(unknown)
     }
 
     /// The position that is asked about, in a text of so many tokens.

@@ -1,85 +1,69 @@
 //! `POST /v1/chat/completions`: the next turn of a conversation, as OpenAI has it.
 
 use super::completions::FinishWord;
-use super::usage::{self, FINGERPRINT, StreamOptions, UsageAnswer};
+use super::usage::{self, FINGERPRINT, StreamOptions, UsageAnswer, UsageInAnswer};
 use crate::app::App;
-use crate::body::JsonBody;
+use crate::body::{KnownFields, parse};
 use crate::events::{self, Early, Events, StreamEvent};
+use crate::fields::{Fields, Route};
 use crate::logprobs::ChatLogprobs;
-use crate::messages::{self, ChatMessage};
+use crate::messages::{self, TalkFields, ToolUse};
 use crate::problem::{AccessErrors, BodyErrors, ErrorAnswer, Problem};
 use crate::record::Account;
 use crate::served_model::ServedModel;
-use crate::settings::{Defaults, Strings, Wanted, biases, refuse_penalties};
+use crate::settings::{Defaults, Sampling, Wanted};
+use crate::structured::Structured;
 use crate::texts::{News, Texts};
-use crate::writing::{Piece, Written};
+use crate::writing::Written;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use minigpt_chat::{AnswerPart, ToolCall, ToolParser};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
 /// What was said, and how to answer.
 #[derive(Debug, Deserialize, ToSchema)]
-pub(crate) struct ChatRequest {
-    /// The model; the first one where none is named.
-    model: Option<String>,
-    /// What was said so far.
-    messages: Vec<ChatMessage>,
-    /// Tokens to write at most; as many as the context holds when absent.
+pub(crate) struct ChatFields {
+    /// Tokens to write at most; wins over its older name `max_tokens`.
     #[schema(minimum = 0)]
     max_completion_tokens: Option<u64>,
-    /// The older name of the same.
-    #[schema(minimum = 0)]
-    max_tokens: Option<u64>,
-    /// 0 takes the likeliest token, always. When absent 0 for models that know single questions, 0.8 for others.
-    #[schema(minimum = 0.0)]
-    temperature: Option<f64>,
-    /// Draw from the smallest set of tokens that has this probability.
-    #[schema(minimum = 0.0, maximum = 1.0)]
-    top_p: Option<f64>,
-    /// Draw from the k likeliest tokens; 0 or less draws from all, 40 when absent.
-    top_k: Option<i64>,
-    /// Draw from tokens with at least this part of the likeliest one's probability.
-    #[schema(minimum = 0.0, maximum = 1.0)]
-    min_p: Option<f64>,
-    /// Above 1: less of what the text has already.
-    repetition_penalty: Option<f64>,
-    /// Beams of a search for the likeliest answer; goes with n 1 and temperature 0.
-    #[schema(minimum = 1)]
-    num_beams: Option<u64>,
     /// Answers.
     #[schema(minimum = 1, maximum = 128)]
     n: Option<u64>,
-    /// Strings that end an answer and are not part of it.
-    stop: Option<Strings>,
-    /// The same seed, the same answer.
-    seed: Option<i64>,
     /// Whether tokens come with their log-probabilities.
     logprobs: Option<bool>,
     /// How many of the likeliest come with each token; needs `logprobs`.
     #[schema(minimum = 0, maximum = 100)]
     top_logprobs: Option<usize>,
-    /// What to add to the logits of tokens, by id.
-    logit_bias: Option<BTreeMap<String, f64>>,
-    /// Whether tokens come as events, as soon as they are there.
-    stream: Option<bool>,
     stream_options: Option<StreamOptions>,
-    /// Go on behind tokens that end an answer.
-    ignore_eos: Option<bool>,
-    /// Nothing but `{"type": "text"}` is supported.
-    #[schema(value_type = Option<Object>)]
-    response_format: Option<Value>,
-    /// Nothing but `none` and `auto` is supported: these models call no tools.
-    #[schema(value_type = Option<String>)]
-    tool_choice: Option<Value>,
-    /// Not supported: see `repetition_penalty`.
-    frequency_penalty: Option<f64>,
-    /// Not supported: see `repetition_penalty`.
-    presence_penalty: Option<f64>,
+}
+
+/// The same with the fields of all routes that write, and those of the conversation.
+#[derive(Debug, ToSchema)]
+pub(crate) struct ChatRequest {
+    #[schema(inline)]
+    #[serde(flatten)]
+    sampling: Sampling,
+    #[schema(inline)]
+    #[serde(flatten)]
+    structured: Structured,
+    #[schema(inline)]
+    #[serde(flatten)]
+    talk: TalkFields,
+    #[schema(inline)]
+    #[serde(flatten)]
+    own: ChatFields,
+}
+
+impl Fields for ChatRequest {
+    const ROUTE: Route = Route::Chat;
+
+    fn read(bytes: &[u8]) -> Result<Self, Problem> {
+        let (sampling, structured) = (parse(bytes)?, parse(bytes)?);
+        Ok(Self { sampling, structured, talk: parse(bytes)?, own: parse(bytes)? })
+    }
 }
 
 /// Answers.
@@ -93,9 +77,10 @@ pub(crate) struct ChatAnswer {
     model: String,
     system_fingerprint: &'static str,
     choices: Vec<ChatChoice>,
-    /// What it cost; in a stream only if it was asked for, and in the last event alone.
+    /// What it cost; in a stream only if it was asked for: null in all events but the last.
     #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<UsageAnswer>,
+    #[schema(value_type = Option<UsageAnswer>)]
+    usage: UsageInAnswer,
 }
 
 /// One answer, or a part of it.
@@ -109,7 +94,7 @@ pub(crate) struct ChatChoice {
     #[serde(skip_serializing_if = "Option::is_none")]
     delta: Option<AnswerDelta>,
     logprobs: Option<ChatLogprobs>,
-    /// `stop` or `length`; null while it goes on.
+    /// `stop`, `length` or `tool_calls`; null while it goes on.
     finish_reason: Option<FinishWord>,
 }
 
@@ -118,9 +103,41 @@ pub(crate) struct ChatChoice {
 pub(crate) struct AnswerMessage {
     /// `assistant`.
     role: &'static str,
-    content: String,
+    /// Null where the answer is nothing but calls.
+    content: Option<String>,
     /// Always null: these models refuse nothing.
     refusal: Option<String>,
+    /// The tools that it calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_calls: Option<Vec<CallAnswer>>,
+}
+
+/// A call of a tool.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CallAnswer {
+    /// Which, in an event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<usize>,
+    /// What the message that answers it names as `tool_call_id`.
+    id: String,
+    /// `function`.
+    r#type: &'static str,
+    function: CalledFunction,
+}
+
+/// A function with what it is given.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CalledFunction {
+    name: String,
+    /// JSON, as the model wrote it: a client checks it.
+    arguments: String,
+}
+
+impl CallAnswer {
+    fn new(call: ToolCall, index: Option<usize>) -> Self {
+        let function = CalledFunction { name: call.name, arguments: call.arguments };
+        Self { index, id: usage::name("call"), r#type: "function", function }
+    }
 }
 
 /// What is new.
@@ -131,46 +148,29 @@ pub(crate) struct AnswerDelta {
     role: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<String>,
+    /// Calls, each whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_calls: Option<Vec<CallAnswer>>,
 }
 
 impl ChatRequest {
-    fn wanted(&mut self, vocab_size: usize) -> Result<Wanted, Problem> {
-        refuse_penalties(self.frequency_penalty, self.presence_penalty)?;
-        let format =
-            self.response_format.as_ref().and_then(|format| format.get("type")).and_then(Value::as_str);
-        if format.is_some_and(|format| format != "text") {
-            let message = "response_format is not supported: these models write text";
-            return Err(Problem::field("response_format", message));
-        }
-        if self.tool_choice.as_ref().is_some_and(|choice| *choice != "none" && *choice != "auto") {
-            let message = "tool_choice demands a call, but these models call no tools";
-            return Err(Problem::field("tool_choice", message));
-        }
-        let logprobs = self.logprobs.unwrap_or(false);
-        if self.top_logprobs.is_some_and(|top| top > 0) && !logprobs {
+    fn wanted(&mut self, model: &ServedModel) -> Result<Wanted, Problem> {
+        let wanted = self.sampling.wanted(model, Route::Chat)?;
+        let ChatFields { max_completion_tokens, n, logprobs, top_logprobs, .. } = self.own;
+        let logprobs = logprobs.unwrap_or(false);
+        if top_logprobs.is_some_and(|top| top > 0) && !logprobs {
             return Err(Problem::field("top_logprobs", "top_logprobs needs logprobs to be true"));
         }
         Ok(Wanted {
-            max_tokens: self.max_completion_tokens.or(self.max_tokens),
-            temperature: self.temperature,
-            top_p: self.top_p,
-            top_k: self.top_k,
-            min_p: self.min_p,
-            repetition_penalty: self.repetition_penalty,
-            num_beams: self.num_beams,
-            n: self.n,
-            stop: self.stop.take(),
-            seed: self.seed,
-            logit_bias: biases(self.logit_bias.take(), vocab_size)?,
-            ignore_eos: self.ignore_eos.unwrap_or(false),
-            alternatives: logprobs.then(|| self.top_logprobs.unwrap_or(0)),
-            prompt_logprobs: false,
-            keep_prefix: true,
+            max_tokens: max_completion_tokens.or(wanted.max_tokens),
+            n,
+            alternatives: logprobs.then(|| top_logprobs.unwrap_or(0)),
+            ..wanted
         })
     }
 }
 
-/// Answer the last turn of a conversation, in the format that the model knows.
+/// Answer the last turn of a conversation, in the format that the model knows. Also `/chat/completions`.
 #[utoipa::path(post, path = "/v1/chat/completions", request_body = ChatRequest, responses(
     (status = 200, description = "the answers; with `stream` as events that have what is new", content(
         (ChatAnswer = "application/json"), (StreamEvent = "text/event-stream"),
@@ -182,19 +182,21 @@ impl ChatRequest {
 pub(crate) async fn chat_completions(
     State(app): State<Arc<App>>,
     Extension(account): Extension<Arc<Account>>,
-    JsonBody(mut request): JsonBody<ChatRequest>,
+    KnownFields(mut request): KnownFields<ChatRequest>,
 ) -> Result<Response, Problem> {
-    let model = app.model(request.model.as_deref())?;
-    let wanted = request.wanted(model.gpt.config().vocab_size)?;
-    let settings = wanted.settle(&model, Defaults::chat(&model.format))?;
-    let turns = messages::turns(&model, std::mem::take(&mut request.messages))?;
-    let prompt = messages::encode(&model, turns).await?;
-    let logprobs = request.logprobs.unwrap_or(false);
+    let model = app.model_for(request.sampling.model.as_deref(), &account)?;
+    let mut settings = request.wanted(&model)?.settle(&model, Defaults::chat(&model.format))?;
+    settings.constrain(std::mem::take(&mut request.structured).constraint(&model).await?);
+    let mut ignored = Vec::new();
+    let (talk, tools) = request.talk.talk(&model, &mut ignored)?;
+    account.note(|record| record.ignored.extend(ignored));
+    let prompt = messages::encode(&model, talk).await?;
+    let logprobs = request.own.logprobs.unwrap_or(false);
     let texts = Texts::start(&model, &account, &settings, vec![prompt], false, logprobs)?;
-    let shape = Shape { id: usage::name("chatcmpl"), created: usage::now(), model, logprobs };
-    if request.stream.unwrap_or(false) {
-        let usage = request.stream_options.and_then(|options| options.include_usage).unwrap_or(false);
-        return Ok(events::answer(|events| stream(texts, shape, events, usage)));
+    let usage = usage::wanted(request.own.stream_options.as_ref());
+    let shape = Shape { id: usage::name("chatcmpl"), created: usage::now(), model, logprobs, usage, tools };
+    if request.sampling.stream.unwrap_or(false) {
+        return Ok(events::answer(|events| stream(texts, shape, events)));
     }
     Ok(Json(whole(texts, &shape).await?).into_response())
 }
@@ -205,6 +207,10 @@ struct Shape {
     created: u64,
     model: Arc<ServedModel>,
     logprobs: bool,
+    /// Whether a stream tells what it cost.
+    usage: bool,
+    /// The tools that the model may call.
+    tools: Option<ToolUse>,
 }
 
 impl Shape {
@@ -212,12 +218,7 @@ impl Shape {
         self.logprobs.then(|| ChatLogprobs::new(&self.model, tokens))
     }
 
-    fn answer(
-        &self,
-        object: &'static str,
-        choices: Vec<ChatChoice>,
-        usage: Option<UsageAnswer>,
-    ) -> ChatAnswer {
+    fn answer(&self, object: &'static str, choices: Vec<ChatChoice>, usage: UsageInAnswer) -> ChatAnswer {
         ChatAnswer {
             id: self.id.clone(),
             object,
@@ -239,45 +240,122 @@ impl Shape {
     ) -> ChatAnswer {
         let logprobs = if tokens.is_empty() { None } else { self.logprobs(tokens) };
         let choice = ChatChoice { index, message: None, delta: Some(delta), logprobs, finish_reason };
-        self.answer("chat.completion.chunk", vec![choice], None)
+        self.answer("chat.completion.chunk", vec![choice], self.usage.then_some(None))
     }
 }
 
 async fn whole(mut texts: Texts, shape: &Shape) -> Result<ChatAnswer, Problem> {
-    let mut answers: Vec<(Piece, Option<FinishWord>)> =
-        (0..texts.len()).map(|_| Default::default()).collect();
+    let mut answers: Vec<Answer> = (0..texts.len()).map(|_| Answer::new(shape.tools.as_ref())).collect();
+    let mut wholes: Vec<Whole> = (0..texts.len()).map(|_| Whole::default()).collect();
     while let Some(News { index, piece, end }) = texts.next().await? {
-        let (whole, reason) = &mut answers[index];
-        whole.text.push_str(&piece.text);
+        let whole = &mut wholes[index];
         whole.tokens.extend(piece.tokens);
-        *reason = end.map(|end| end.reason);
+        for part in answers[index].take(piece.text, end.is_some()) {
+            match part {
+                AnswerPart::Text(text) => whole.text.push_str(&text),
+                AnswerPart::Call(call) => whole.calls.push(CallAnswer::new(call, None)),
+            }
+        }
+        whole.reason = end.map(|end| answers[index].reason(end.reason));
     }
-    let choice = |(index, (whole, finish_reason)): (usize, (Piece, _))| {
-        let message = AnswerMessage { role: "assistant", content: whole.text, refusal: None };
+    let choice = |(index, whole): (usize, Whole)| {
+        // An answer that is nothing but calls has no content.
+        let silent = whole.text.is_empty() && !whole.calls.is_empty();
+        let message = AnswerMessage {
+            role: "assistant",
+            content: (!silent).then_some(whole.text),
+            refusal: None,
+            tool_calls: (!whole.calls.is_empty()).then_some(whole.calls),
+        };
         let logprobs = shape.logprobs(&whole.tokens);
-        ChatChoice { index, message: Some(message), delta: None, logprobs, finish_reason }
+        ChatChoice { index, message: Some(message), delta: None, logprobs, finish_reason: whole.reason }
     };
-    let choices = answers.into_iter().enumerate().map(choice).collect();
-    Ok(shape.answer("chat.completion", choices, Some(texts.usage)))
+    let choices = wholes.into_iter().enumerate().map(choice).collect();
+    Ok(shape.answer("chat.completion", choices, Some(Some(texts.usage))))
 }
 
-/// For each answer first its role, then what it says, then why it ends; at last what all of it cost, if that was asked for.
-async fn stream(mut texts: Texts, shape: Shape, events: Events, usage: bool) -> Result<(), Early> {
+/// A whole answer as it is put together.
+#[derive(Default)]
+struct Whole {
+    text: String,
+    calls: Vec<CallAnswer>,
+    tokens: Vec<Written>,
+    reason: Option<FinishWord>,
+}
+
+/// An answer under way: what it says, and what it calls.
+pub(super) struct Answer {
+    parser: Option<ToolParser>,
+    /// The most calls that it may have.
+    most: usize,
+    /// The calls that it has.
+    calls: usize,
+}
+
+impl Answer {
+    pub fn new(tools: Option<&ToolUse>) -> Self {
+        let most = tools.map_or(0, |tools| if tools.parallel { usize::MAX } else { 1 });
+        Self { parser: tools.map(ToolUse::parser), most, calls: 0 }
+    }
+
+    /// The parts that are clear with the next text.
+    pub fn take(&mut self, text: String, ends: bool) -> Vec<AnswerPart> {
+        let Some(parser) = &mut self.parser else {
+            return if text.is_empty() { Vec::new() } else { vec![AnswerPart::Text(text)] };
+        };
+        let mut parts = parser.push(&text);
+        if ends {
+            parts.extend(parser.finish());
+        }
+        parts.retain(|part| {
+            let is_call = matches!(part, AnswerPart::Call(_));
+            self.calls += usize::from(is_call);
+            !is_call || self.calls <= self.most
+        });
+        parts
+    }
+
+    /// Why it ended, in a word.
+    pub fn reason(&self, reason: FinishWord) -> FinishWord {
+        if self.calls > 0 && reason == FinishWord::Stop { FinishWord::ToolCalls } else { reason }
+    }
+}
+
+/// For each answer first its role, then what it says and calls, then why it ends; at last what all of it cost, if that was asked for.
+async fn stream(mut texts: Texts, shape: Shape, events: Events) -> Result<(), Early> {
+    let mut answers: Vec<Answer> = (0..texts.len()).map(|_| Answer::new(shape.tools.as_ref())).collect();
+    // Tokens whose text may become a call wait with it.
+    let mut waiting: Vec<Vec<Written>> = vec![Vec::new(); texts.len()];
+    let mut calls = vec![0; texts.len()];
     for index in 0..texts.len() {
-        let role = AnswerDelta { role: Some("assistant"), content: Some(String::new()) };
+        let role = AnswerDelta { role: Some("assistant"), content: Some(String::new()), tool_calls: None };
         events.send(&shape.chunk(index, role, &[], None)).await?;
     }
     while let Some(News { index, piece, end }) = texts.next().await? {
-        if !piece.text.is_empty() || !piece.tokens.is_empty() {
-            let delta = AnswerDelta { role: None, content: Some(piece.text) };
-            events.send(&shape.chunk(index, delta, &piece.tokens, None)).await?;
+        let tokens = &mut waiting[index];
+        tokens.extend(piece.tokens);
+        let mut parts = answers[index].take(piece.text, end.is_some());
+        if parts.is_empty() && !tokens.is_empty() && (shape.tools.is_none() || end.is_some()) {
+            parts.push(AnswerPart::Text(String::new()));
+        }
+        for part in parts {
+            let delta = match part {
+                AnswerPart::Text(text) => AnswerDelta { content: Some(text), ..AnswerDelta::default() },
+                AnswerPart::Call(call) => {
+                    let call = CallAnswer::new(call, Some(calls[index]));
+                    calls[index] += 1;
+                    AnswerDelta { tool_calls: Some(vec![call]), ..AnswerDelta::default() }
+                }
+            };
+            events.send(&shape.chunk(index, delta, &std::mem::take(tokens), None)).await?;
         }
         if let Some(end) = end {
-            events.send(&shape.chunk(index, AnswerDelta::default(), &[], Some(end.reason))).await?;
+            let reason = answers[index].reason(end.reason);
+            events.send(&shape.chunk(index, AnswerDelta::default(), &[], Some(reason))).await?;
         }
     }
-    if usage {
-        events.send(&shape.answer("chat.completion.chunk", Vec::new(), Some(texts.usage))).await?;
+    if shape.usage {
+        events.send(&shape.answer("chat.completion.chunk", Vec::new(), Some(Some(texts.usage)))).await?;
     }
     Ok(events.done().await?)
 }

@@ -22,7 +22,7 @@ fn rate(count: u64, status: &EngineStatus) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
-const MEASURED: [Measured; 15] = [
+const MEASURED: [Measured; 16] = [
     (
         &["minigpt_prompt_tokens_total", "llamacpp:prompt_tokens_total"],
         "counter",
@@ -62,9 +62,13 @@ const MEASURED: [Measured; 15] = [
         "Texts that are being written.",
         |s| busy(s) as f64,
     ),
-    (&["minigpt_queued", "llamacpp:requests_deferred"], "gauge", "Texts that wait for a slot.", |s| {
-        s.queued as f64
-    }),
+    (&["minigpt_queued"], "gauge", "Texts that wait for a slot.", |s| s.queued as f64),
+    (
+        &["minigpt_requests_waiting", "llamacpp:requests_deferred"],
+        "gauge",
+        "Requests that wait for a slot.",
+        |s| s.waiting as f64,
+    ),
     (&["minigpt_cache_bytes"], "gauge", "The memory of all keys and values.", |s| s.memory_bytes as f64),
     (&["llamacpp:prompt_tokens_seconds"], "gauge", "Tokens of prompts a second of computing.", |s| {
         rate(s.counters.prompt_tokens, s)

@@ -2,15 +2,29 @@
 
 mod chat;
 mod completions;
+mod embeddings;
 mod health;
 mod llama;
 mod metrics;
 mod models;
+mod responses;
 mod status;
 mod tokens;
 mod usage;
 
+#[cfg(test)]
+pub(crate) use chat::ChatRequest;
+#[cfg(test)]
+pub(crate) use completions::CompletionRequest;
 pub(crate) use completions::FinishWord;
+#[cfg(test)]
+pub(crate) use embeddings::EmbeddingRequest;
+#[cfg(test)]
+pub(crate) use llama::LlamaRequest;
+#[cfg(test)]
+pub(crate) use responses::ResponseRequest;
+#[cfg(test)]
+pub(crate) use tokens::{DetokenizeRequest, TemplateRequest, TokenizeRequest};
 pub(crate) use usage::UsageAnswer;
 
 use crate::app::App;
@@ -31,6 +45,8 @@ use utoipa::OpenApi;
     models::one,
     completions::completions,
     chat::chat_completions,
+    responses::responses,
+    embeddings::embeddings,
     llama::completion,
     tokens::tokenize,
     tokens::detokenize,
@@ -55,6 +71,11 @@ pub(crate) fn all(api: &utoipa::openapi::OpenApi) -> Router<Arc<App>> {
         .route("/models/{*id}", get(models::one))
         .route("/v1/completions", post(completions::completions))
         .route("/v1/chat/completions", post(chat::chat_completions))
+        .route("/chat/completions", post(chat::chat_completions))
+        .route("/v1/responses", post(responses::responses))
+        .route("/responses", post(responses::responses))
+        .route("/v1/embeddings", post(embeddings::embeddings))
+        .route("/embeddings", post(embeddings::embeddings))
         .route("/completion", post(llama::completion))
         .route("/completions", post(llama::completion))
         .route("/tokenize", post(tokens::tokenize))
@@ -64,6 +85,7 @@ pub(crate) fn all(api: &utoipa::openapi::OpenApi) -> Router<Arc<App>> {
         .route("/tokenizer_info", get(tokens::tokenizer_info))
         .route("/v1/tokenizer_info", get(tokens::tokenizer_info))
         .route("/apply-template", post(tokens::apply_template))
+        .route("/v1/apply-template", post(tokens::apply_template))
         .route("/props", get(status::props))
         .route("/slots", get(status::slots))
         .route("/metrics", get(metrics::metrics))

@@ -53,6 +53,10 @@ pub(crate) struct ModelMeta {
     dtype: String,
     /// How it is spoken to, in words.
     format: &'static str,
+    /// How the tokens of a text become one embedding: `mean`.
+    pooling: &'static str,
+    /// Whether its chat template has tools that it can call.
+    tools: bool,
 }
 
 impl ModelAnswer {
@@ -75,6 +79,8 @@ impl ModelAnswer {
                 size: model.bytes,
                 dtype: model.dtype.clone(),
                 format: model.format.describe(),
+                pooling: super::embeddings::POOLING,
+                tools: model.tool_form.is_some(),
             },
         }
     }

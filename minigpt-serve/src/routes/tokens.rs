@@ -1,12 +1,14 @@
 //! Text to tokens and back, and conversations as the model is told them.
 
 use crate::app::App;
-use crate::body::{JsonBody, aside};
-use crate::messages::{self, ChatMessage};
+use crate::body::{KnownFields, aside, parse};
+use crate::fields::{Fields, Route};
+use crate::messages::{self, TalkFields};
 use crate::problem::{AccessErrors, BodyErrors, ErrorAnswer, Problem};
+use crate::record::Account;
 use crate::served_model::ServedModel;
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use minigpt_chat::Format;
 use minigpt_tokenizer::END_OF_TEXT;
 use serde::{Deserialize, Serialize};
@@ -26,6 +28,14 @@ pub(crate) struct TokenizeRequest {
     parse_special: Option<bool>,
     /// Whether each token comes with its text.
     with_pieces: Option<bool>,
+}
+
+impl Fields for TokenizeRequest {
+    const ROUTE: Route = Route::Tokenize;
+
+    fn read(bytes: &[u8]) -> Result<Self, Problem> {
+        parse(bytes)
+    }
 }
 
 /// Its tokens.
@@ -62,9 +72,10 @@ pub(crate) enum PieceText {
 ))]
 pub(crate) async fn tokenize(
     State(app): State<Arc<App>>,
-    JsonBody(request): JsonBody<TokenizeRequest>,
+    Extension(account): Extension<Arc<Account>>,
+    KnownFields(request): KnownFields<TokenizeRequest>,
 ) -> Result<Json<TokenizeAnswer>, Problem> {
-    let model = app.model(request.model.as_deref())?;
+    let model = app.model_for(request.model.as_deref(), &account)?;
     let none = || Problem::field("content", "there is no text: give it as content or as prompt");
     let text = request.content.or(request.prompt).ok_or_else(none)?;
     let tokenizer = Arc::clone(model.need_tokenizer()?);
@@ -97,6 +108,14 @@ pub(crate) struct DetokenizeRequest {
     tokens: Vec<u32>,
 }
 
+impl Fields for DetokenizeRequest {
+    const ROUTE: Route = Route::Detokenize;
+
+    fn read(bytes: &[u8]) -> Result<Self, Problem> {
+        parse(bytes)
+    }
+}
+
 /// Their text, under both names.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DetokenizeAnswer {
@@ -114,9 +133,10 @@ pub(crate) struct DetokenizeAnswer {
 ))]
 pub(crate) async fn detokenize(
     State(app): State<Arc<App>>,
-    JsonBody(request): JsonBody<DetokenizeRequest>,
+    Extension(account): Extension<Arc<Account>>,
+    KnownFields(request): KnownFields<DetokenizeRequest>,
 ) -> Result<Json<DetokenizeAnswer>, Problem> {
-    let model = app.model(request.model.as_deref())?;
+    let model = app.model_for(request.model.as_deref(), &account)?;
     let text = model.need_tokenizer()?.decode(&request.tokens);
     let text = text.map_err(|error| Problem::field("tokens", error.to_string()))?;
     Ok(Json(DetokenizeAnswer { content: text.clone(), prompt: text }))
@@ -162,12 +182,29 @@ pub(crate) async fn tokenizer_info(State(app): State<Arc<App>>) -> Result<Json<T
 }
 
 /// A conversation.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, ToSchema)]
 pub(crate) struct TemplateRequest {
+    #[schema(inline)]
+    #[serde(flatten)]
+    named: NamedModel,
+    #[schema(inline)]
+    #[serde(flatten)]
+    talk: TalkFields,
+}
+
+/// Which model.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct NamedModel {
     /// The model; the first one where none is named.
     model: Option<String>,
-    /// What was said so far.
-    messages: Vec<ChatMessage>,
+}
+
+impl Fields for TemplateRequest {
+    const ROUTE: Route = Route::Template;
+
+    fn read(bytes: &[u8]) -> Result<Self, Problem> {
+        Ok(Self { named: parse(bytes)?, talk: parse(bytes)? })
+    }
 }
 
 /// What the model is told.
@@ -185,9 +222,12 @@ pub(crate) struct TemplateAnswer {
 ))]
 pub(crate) async fn apply_template(
     State(app): State<Arc<App>>,
-    JsonBody(request): JsonBody<TemplateRequest>,
+    Extension(account): Extension<Arc<Account>>,
+    KnownFields(request): KnownFields<TemplateRequest>,
 ) -> Result<Json<TemplateAnswer>, Problem> {
-    let model = app.model(request.model.as_deref())?;
-    let turns = messages::turns(&model, request.messages)?;
-    Ok(Json(TemplateAnswer { prompt: messages::render(&model, turns).await? }))
+    let model = app.model_for(request.named.model.as_deref(), &account)?;
+    let mut ignored = Vec::new();
+    let (talk, _) = request.talk.talk(&model, &mut ignored)?;
+    account.note(|record| record.ignored.extend(ignored));
+    Ok(Json(TemplateAnswer { prompt: messages::render(&model, talk).await? }))
 }

@@ -18,6 +18,14 @@ pub(crate) struct UsageAnswer {
     pub prompt_tokens_details: PromptDetails,
 }
 
+/// What a request cost where an answer may be without: absent, null, or told.
+pub(crate) type UsageInAnswer = Option<Option<UsageAnswer>>;
+
+/// Whether a stream is to tell what it cost.
+pub(crate) fn wanted(options: Option<&StreamOptions>) -> bool {
+    options.and_then(|options| options.include_usage).unwrap_or(false)
+}
+
 /// More about the prompts.
 #[derive(Debug, Clone, Copy, Default, Serialize, ToSchema)]
 pub(crate) struct PromptDetails {
@@ -46,9 +54,14 @@ pub(crate) struct StreamOptions {
 
 /// A name that no other answer of this server has.
 pub(crate) fn name(kind: &str) -> String {
+    format!("{kind}-{}", unique())
+}
+
+/// Digits that no other name of this server has.
+pub(crate) fn unique() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("{kind}-{:x}{number:06x}", now())
+    format!("{:x}{number:06x}", now())
 }
 
 /// Seconds since 1970.

@@ -1,28 +1,22 @@
-//! A run as its folder tells it: `config.toml`, `metrics.jsonl`, `samples.jsonl`, `snapshots/`, pictures. Files grow while they are
-//! read, and may be anything: what is torn or no JSON is passed over, what is too large is not read.
+//! A run as its folder shows it: `config.toml`, `snapshots/`, pictures, and its logs (see `log`). Files may be anything: those
+//! that are too large are not read.
 
+use super::log::{Figures, Summary};
 use crate::problem::Problem;
 use axum::http::StatusCode;
-use minigpt_files::ReadAt;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// The longest log that is read.
-const LARGEST: u64 = 256 << 20;
 /// The longest configuration, and the longest report.
 const LARGEST_CONFIG: u64 = 1 << 20;
 /// Runs of a folder that are listed, the latest.
 const MOST_RUNS: usize = 500;
-/// Records that are sent of one run; of longer ones every second, third, … is.
-const MOST_RECORDS: usize = 6000;
 /// What a folder of a sweep has.
 const SWEEP: &str = "sweep.json";
-/// Points of a small curve.
-const SPARK: usize = 60;
-
 /// A run in a line of the list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct RunLine {
@@ -36,8 +30,6 @@ pub(super) struct RunLine {
     pub val_loss: Option<f64>,
     pub spark: Vec<(u64, f64)>,
     pub snapshots: Vec<RunSnapshot>,
-    #[serde(skip)]
-    changed: SystemTime,
 }
 
 /// A snapshot, and what it is called in questions.
@@ -47,18 +39,16 @@ pub(super) struct RunSnapshot {
     pub model: String,
 }
 
-/// All that there is about a run.
+/// What there is about a run beside its logs.
 #[derive(Debug, Serialize)]
-pub(super) struct RunAnswer {
-    pub name: String,
-    pub kind: &'static str,
-    pub config: Value,
-    pub records: Vec<Value>,
-    pub samples: Vec<Value>,
-    pub snapshots: Vec<RunSnapshot>,
-    pub pictures: Vec<String>,
+struct RunAnswer<'a> {
+    name: &'a str,
+    kind: &'static str,
+    config: Value,
+    snapshots: Vec<RunSnapshot>,
+    pictures: Vec<String>,
     /// What a sweep came to, in words.
-    pub report: Option<String>,
+    report: Option<String>,
 }
 
 /// Where the runs of a folder are: the folders in it that have a configuration or a log, or are sweeps, the latest first.
@@ -108,78 +98,44 @@ pub(crate) fn snapshot_folder(runs: &Path, name: &str) -> Option<PathBuf> {
     folder.is_dir().then_some(folder)
 }
 
-/// A run is called running while its log grows: written in the last seconds, or since a few times what passed between its last
-/// two records.
-fn is_running(time: SystemTime, records: &[Value]) -> bool {
-    let seconds = |record: &Value| record["seconds"].as_f64();
-    let between = match records {
-        [.., before, last] => seconds(last).zip(seconds(before)).map_or(0.0, |(last, before)| last - before),
-        _ => 0.0,
-    };
-    let patience = Duration::from_secs_f64((4.0 * between).clamp(10.0, 600.0));
+/// Whether the log grows: it was written in the last seconds, or within a few times the time between its last two records.
+fn is_running(time: SystemTime, figures: &Figures) -> bool {
+    let patience = Duration::from_secs_f64((4.0 * figures.between()).clamp(10.0, 600.0));
     time.elapsed().is_ok_and(|since| since < patience)
 }
 
-/// All runs, in a line each.
-pub(super) fn lines(runs: &Path, known: &mut Vec<RunLine>) -> Vec<RunLine> {
-    let lines: Vec<RunLine> = run_folders(runs)
-        .into_iter()
-        .map(|(name, path, time)| {
-            let snapshots = snapshots(&name, &path);
-            // A log that has not grown is not read again.
-            let same = known.iter().find(|line| line.name == name && line.changed == time);
-            if let Some(line) = same.filter(|line| !line.running) {
-                return RunLine { snapshots, ..line.clone() };
-            }
-            line(name, &path, time, snapshots)
-        })
-        .collect();
-    known.clone_from(&lines);
-    lines
-}
-
-fn line(name: String, path: &Path, time: SystemTime, snapshots: Vec<RunSnapshot>) -> RunLine {
-    let kind = if is_sweep(path) { "sweep" } else { "run" };
-    let records = json_lines(&path.join("metrics.jsonl")).unwrap_or_default();
-    let number = |field: &str| records.iter().rev().find_map(|record| record[field].as_f64());
-    let loss = |record: &Value| Some((record["step"].as_u64()?, record["loss"].as_f64()?));
-    let every = records.len().div_ceil(SPARK).max(1);
-    RunLine {
-        running: kind == "run" && is_running(time, &records),
-        step: records.last().and_then(|record| record["step"].as_u64()).unwrap_or(0),
-        loss: number("loss"),
-        val_loss: number("val_loss"),
-        spark: records.iter().step_by(every).filter_map(loss).collect(),
-        name,
-        kind,
-        snapshots,
-        changed: time,
-    }
-}
-
-/// All that there is about a run.
-pub(super) fn whole(runs: &Path, name: &str) -> Result<RunAnswer, Problem> {
-    let path = run_folder(runs, name)?;
-    let config = minigpt_files::read_text(&path.join("config.toml"), LARGEST_CONFIG).ok();
-    let config =
-        config.and_then(|text| toml::from_str::<Value>(&text).ok()).unwrap_or(Value::Object(Map::new()));
-    let records = json_lines(&path.join("metrics.jsonl"))?;
-    let last = records.len().saturating_sub(1);
-    let every = records.len().div_ceil(MOST_RECORDS).max(1);
-    // Where some are left out, those with a validation loss stay, and the last.
-    let kept = |(at, record): (usize, Value)| {
-        (at % every == 0 || at == last || !record["val_loss"].is_null()).then_some(record)
+/// All runs, in a line each, with what is known of their logs.
+pub(super) fn lines(runs: &Path, logs: &mut HashMap<String, Summary>) -> Vec<RunLine> {
+    let line = |(name, path, time): (String, PathBuf, SystemTime)| {
+        let figures = logs.entry(name.clone()).or_default().figures(&path);
+        let kind = if is_sweep(&path) { "sweep" } else { "run" };
+        RunLine {
+            running: kind == "run" && is_running(time, figures),
+            step: figures.step,
+            loss: figures.loss,
+            val_loss: figures.val_loss,
+            spark: figures.spark(),
+            snapshots: snapshots(&name, &path),
+            name,
+            kind,
+        }
     };
-    Ok(RunAnswer {
-        kind: if is_sweep(&path) { "sweep" } else { "run" },
-        config,
-        records: records.into_iter().enumerate().filter_map(kept).collect(),
-        samples: json_lines(&path.join("samples.jsonl"))?,
-        snapshots: snapshots(name, &path),
-        pictures: pictures(&path),
+    run_folders(runs).into_iter().map(line).collect()
+}
+
+/// What there is about a run beside its logs, as JSON.
+pub(super) fn about(name: &str, path: &Path) -> Result<String, Problem> {
+    let config = minigpt_files::read_text(&path.join("config.toml"), LARGEST_CONFIG).ok();
+    let config = config.and_then(|text| toml::from_str::<Value>(&text).ok());
+    let about = RunAnswer {
+        name,
+        kind: if is_sweep(path) { "sweep" } else { "run" },
+        config: config.unwrap_or(Value::Object(Map::new())),
+        snapshots: snapshots(name, path),
+        pictures: pictures(path),
         report: minigpt_files::read_text(&path.join("report.txt"), LARGEST_CONFIG).ok(),
-        name: name.to_owned(),
-    })
+    };
+    serde_json::to_string(&about).map_err(|error| Problem::internal(error.to_string()))
 }
 
 fn snapshots(name: &str, path: &Path) -> Vec<RunSnapshot> {
@@ -190,7 +146,8 @@ fn snapshots(name: &str, path: &Path) -> Vec<RunSnapshot> {
     steps.into_iter().map(|step| RunSnapshot { step, model: format!("run:{name}/{step}") }).collect()
 }
 
-fn pictures(path: &Path) -> Vec<String> {
+/// The names of its pictures.
+pub(super) fn pictures(path: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
     let svg = |entry: fs::DirEntry| {
         entry.file_name().to_str().filter(|name| name.ends_with(".svg")).map(str::to_owned)
@@ -200,49 +157,11 @@ fn pictures(path: &Path) -> Vec<String> {
     names
 }
 
-/// The values of a file of JSON lines; lines that are none are passed over, a file that is not there has none.
-fn json_lines(path: &Path) -> Result<Vec<Value>, Problem> {
-    Ok(Growing::default().read(path)?.0)
-}
-
-/// A file of JSON lines that grows: each time, what is new.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Growing {
-    read: u64,
-}
-
-impl Growing {
-    /// The whole lines behind what was read before, and whether the file was begun anew (then they are all there are).
-    pub fn read(&mut self, path: &Path) -> Result<(Vec<Value>, bool), Problem> {
-        let file = match ReadAt::open(path) {
-            Ok(file) => file,
-            Err(error) if error.is_missing() => {
-                let anew = self.read > 0;
-                self.read = 0;
-                return Ok((Vec::new(), anew));
-            }
-            Err(error) => return Err(Problem::internal(error.to_string())),
-        };
-        let anew = file.len() < self.read;
-        if anew {
-            self.read = 0;
-        }
-        if file.len() - self.read > LARGEST {
-            let message = format!("{} is too long to be shown", path.display());
-            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message));
-        }
-        let bytes = file.read(self.read..file.len()).map_err(|error| Problem::internal(error.to_string()))?;
-        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-        self.read += whole as u64;
-        let lines = bytes[..whole].split(|&byte| byte == b'\n');
-        Ok((lines.filter_map(|line| serde_json::from_slice(line).ok()).collect(), anew))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::log::{MOST_LINES, RunLogs};
     use super::*;
-    use std::io::Write;
+    use serde_json::json;
 
     fn run(runs: &Path, name: &str, lines: &[&str]) -> PathBuf {
         let path = runs.join(name);
@@ -250,22 +169,6 @@ mod tests {
         fs::write(path.join("config.toml"), "[model]\nn_layer = 2\n").unwrap();
         fs::write(path.join("metrics.jsonl"), lines.concat()).unwrap();
         path
-    }
-
-    #[test]
-    fn a_log_is_read_as_it_grows_in_whole_lines() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("metrics.jsonl");
-        let mut growing = Growing::default();
-        assert_eq!(growing.read(&path).unwrap(), (vec![], false));
-        fs::write(&path, "{\"step\":1}\n{\"step\":").unwrap();
-        assert_eq!(growing.read(&path).unwrap().0.len(), 1);
-        fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"2}\nnonsense\n").unwrap();
-        let (new, anew) = growing.read(&path).unwrap();
-        assert_eq!((new[0]["step"].as_u64(), new.len(), anew), (Some(2), 1, false));
-        fs::write(&path, "{\"step\":1}\n").unwrap();
-        let (new, anew) = growing.read(&path).unwrap();
-        assert!(anew && new.len() == 1, "a run that began anew is read anew");
     }
 
     #[test]
@@ -283,13 +186,19 @@ mod tests {
         fs::create_dir(dir.path().join("sweep")).unwrap();
         fs::write(dir.path().join("sweep/sweep.json"), "{}").unwrap();
         fs::write(dir.path().join("sweep/loss.svg"), "<svg/>").unwrap();
-        let mut lines = lines(dir.path(), &mut Vec::new());
-        let sweep = lines.iter().position(|line| line.kind == "sweep").map(|at| lines.remove(at)).unwrap();
-        assert_eq!((sweep.name.as_str(), sweep.running), ("sweep", false));
-        assert_eq!(whole(dir.path(), "sweep").unwrap().pictures, ["loss.svg"]);
-        assert_eq!(lines.iter().map(|line| line.name.as_str()).collect::<Vec<_>>(), ["a"]);
-        assert_eq!((lines[0].step, lines[0].loss, lines[0].val_loss), (20, Some(2.0), Some(2.2)));
-        assert_eq!(lines[0].snapshots.iter().map(|one| one.step).collect::<Vec<_>>(), [3, 20]);
+        let list = RunLogs::default().list(dir.path(), Duration::ZERO).answer;
+        let mut lines: Vec<Value> =
+            serde_json::from_slice::<Value>(&list).unwrap()["runs"].as_array().unwrap().clone();
+        let sweep = lines.iter().position(|line| line["kind"] == "sweep").map(|at| lines.remove(at)).unwrap();
+        assert_eq!((&sweep["name"], &sweep["running"]), (&json!("sweep"), &json!(false)));
+        assert_eq!(pictures(&dir.path().join("sweep")), ["loss.svg"]);
+        assert_eq!(lines.len(), 1);
+        let figures = ["name", "step", "loss", "val_loss"].map(|field| &lines[0][field]);
+        assert_eq!(figures, [&json!("a"), &json!(20), &json!(2.0), &json!(2.2)]);
+        assert_eq!(lines[0]["spark"], json!([[10, 2.5], [20, 2.0]]));
+        let steps: Vec<&Value> =
+            lines[0]["snapshots"].as_array().unwrap().iter().map(|one| &one["step"]).collect();
+        assert_eq!(steps, [3, 20]);
         assert!(snapshot_folder(dir.path(), "a/20").is_some());
         for bad in ["a/4", "a/../a/20", "../a/20", "a", "", "/", "a/-1", "./20"] {
             assert!(snapshot_folder(dir.path(), bad).is_none(), "{bad}");
@@ -311,10 +220,13 @@ mod tests {
             })
             .collect();
         run(dir.path(), "long", &lines.iter().map(String::as_str).collect::<Vec<_>>());
-        let answer = whole(dir.path(), "long").unwrap();
-        assert!(answer.records.len() <= MOST_RECORDS + 2);
-        assert!(answer.records.iter().any(|record| record["val_loss"] == 1.5));
-        assert_eq!(answer.records.last().unwrap()["step"], 20_000);
-        assert_eq!(answer.config["model"]["n_layer"], 2);
+        let (path, mut logs) = (dir.path().join("long"), RunLogs::default());
+        let answer = logs.of("long", &path).unwrap().answer(about("long", &path).unwrap());
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        let records = answer["records"].as_array().unwrap();
+        assert!((MOST_LINES / 2..=MOST_LINES + 1).contains(&records.len()), "{}", records.len());
+        assert!(records.iter().any(|record| record["val_loss"] == 1.5));
+        assert_eq!(records.last().unwrap()["step"], 20_000);
+        assert_eq!(answer["config"]["model"]["n_layer"], 2);
     }
 }

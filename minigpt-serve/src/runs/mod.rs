@@ -1,20 +1,23 @@
 //! Runs over HTTP: what their folders tell, now and as they grow. Nothing here starts, stops or writes a run.
 
 mod folder;
+mod log;
 
 pub(crate) use folder::snapshot_folder;
+pub(crate) use log::RunLogs;
 
 use crate::app::App;
 use crate::body::aside;
-use crate::events::{self, Early};
+use crate::events::{self, Early, Events};
 use crate::inspect::Looking;
 use crate::problem::{AccessErrors, ErrorAnswer, Problem};
+use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json, Router};
-use folder::{Growing, RunLine};
+use log::{Position, list};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -31,10 +34,12 @@ const ALIVE: u32 = 20;
 const MOST_WATCHED: usize = 16;
 /// The largest picture.
 const LARGEST_PICTURE: u64 = 8 << 20;
+/// Clients that may watch at the same time.
+pub(crate) const MOST_WATCHERS: usize = 64;
 
 /// What these routes say about themselves.
 #[derive(OpenApi)]
-#[openapi(paths(list, one, picture, watch))]
+#[openapi(paths(list_runs, one, picture, watch))]
 struct Described;
 
 pub(crate) fn described() -> utoipa::openapi::OpenApi {
@@ -43,7 +48,7 @@ pub(crate) fn described() -> utoipa::openapi::OpenApi {
 
 pub(crate) fn routes(looking: &Arc<Looking>) -> Router<Arc<App>> {
     Router::new()
-        .route("/v1/runs", get(list))
+        .route("/v1/runs", get(list_runs))
         .route("/v1/runs/events", get(watch))
         .route("/v1/runs/{name}", get(one))
         .route("/v1/runs/{name}/pictures/{file}", get(picture))
@@ -56,11 +61,30 @@ fn folder_of(looking: &Looking) -> Result<PathBuf, Problem> {
     looking.runs.clone().ok_or_else(none)
 }
 
+/// Reads logs on a thread of its own, for one client at a time: what one has read is there for the next.
+async fn with_logs<T: Send + 'static>(
+    looking: &Arc<Looking>,
+    work: impl FnOnce(&mut RunLogs, &std::path::Path) -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let runs = folder_of(looking)?;
+    let mut logs = Arc::clone(&looking.logs).lock_owned().await;
+    aside(move || work(&mut logs, &runs)).await
+}
+
+fn json_answer(json: Bytes) -> Response {
+    let mut response = json.into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
 /// All runs, the latest first.
 #[utoipa::path(get, path = "/v1/runs", responses((status = 200, description = "`runs[] {name, running, step, loss, val_loss, spark, snapshots}`", body = Value), AccessErrors))]
-async fn list(Extension(looking): Extension<Arc<Looking>>) -> Result<Json<Value>, Problem> {
-    let Ok(runs) = folder_of(&looking) else { return Ok(Json(json!({ "runs": [] }))) };
-    aside(move || Ok(Json(json!({ "runs": folder::lines(&runs, &mut Vec::new()) })))).await
+async fn list_runs(Extension(looking): Extension<Arc<Looking>>) -> Result<Response, Problem> {
+    if looking.runs.is_none() {
+        return Ok(Json(json!({ "runs": [] })).into_response());
+    }
+    let listed = with_logs(&looking, |logs, runs| Ok(logs.list(runs, Duration::ZERO))).await?;
+    Ok(json_answer(listed.answer))
 }
 
 /// One run: configuration, records, samples, snapshots.
@@ -68,13 +92,13 @@ async fn list(Extension(looking): Extension<Arc<Looking>>) -> Result<Json<Value>
 async fn one(
     Extension(looking): Extension<Arc<Looking>>,
     Path(name): Path<String>,
-) -> Result<Json<Value>, Problem> {
-    let runs = folder_of(&looking)?;
-    aside(move || {
-        let whole = folder::whole(&runs, &name)?;
-        serde_json::to_value(whole).map(Json).map_err(|error| Problem::internal(error.to_string()))
-    })
-    .await
+) -> Result<Response, Problem> {
+    let answer = with_logs(&looking, move |logs, runs| {
+        let folder = folder::run_folder(runs, &name)?;
+        let about = folder::about(&name, &folder)?;
+        Ok(logs.of(&name, &folder)?.answer(about))
+    });
+    Ok(json_answer(answer.await?))
 }
 
 /// A picture of a run, as it was drawn. Whatever it contains, it can't do anything.
@@ -87,12 +111,11 @@ async fn picture(
     let bytes = aside(move || {
         let missing =
             || Problem::new(StatusCode::NOT_FOUND, format!("there is no picture {file:?} of {name:?}"));
-        let whole = folder::whole(&runs, &name)?;
-        if !whole.pictures.contains(&file) {
+        let folder = folder::run_folder(&runs, &name)?;
+        if !folder::pictures(&folder).contains(&file) {
             return Err(missing());
         }
-        minigpt_files::read_file(&folder::run_folder(&runs, &name)?.join(&file), LARGEST_PICTURE)
-            .map_err(|_| missing())
+        minigpt_files::read_file(&folder.join(&file), LARGEST_PICTURE).map_err(|_| missing())
     })
     .await?;
     let mut response = bytes.into_response();
@@ -121,23 +144,24 @@ async fn watch(
     Extension(looking): Extension<Arc<Looking>>,
     Query(watched): Query<Watched>,
 ) -> Result<Response, Problem> {
-    let runs = folder_of(&looking)?;
+    folder_of(&looking)?;
+    let many = |_| {
+        let message = format!("{MOST_WATCHERS} clients watch already, which is the limit: try again later");
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, message).with_code("too_many_watchers")
+    };
+    let watches = Arc::clone(&looking.watchers).try_acquire_owned().map_err(many)?;
     let steps: Vec<u64> = watched.from.split(',').map(|step| step.parse().unwrap_or(0)).collect();
     let names = watched.watch.split(',').filter(|name| !name.is_empty()).take(MOST_WATCHED);
     let followed = names
         .enumerate()
         .map(|(at, name)| Followed::new(name, steps.get(at).copied().unwrap_or(0)))
         .collect();
-    let mut watcher = Watcher { runs, list: Vec::new(), sent: None, followed };
+    let mut watcher = Watcher { looking, sent: 0, followed };
     Ok(events::answer(move |events| async move {
+        let _watches = watches;
         let mut quiet = 0;
         while !app.is_stopping() {
-            let news;
-            (watcher, news) = aside(move || Ok(watcher.look())).await.map_err(Early::Problem)?;
-            quiet = if news.is_empty() { quiet + 1 } else { 0 };
-            for event in &news {
-                events.send(event).await?;
-            }
+            quiet = if watcher.look(&events).await? { 0 } else { quiet + 1 };
             if quiet >= ALIVE {
                 quiet = 0;
                 events.send(&json!({ "kind": "alive" })).await?;
@@ -150,60 +174,69 @@ async fn watch(
 
 /// What one watcher has been told.
 struct Watcher {
-    runs: PathBuf,
-    list: Vec<RunLine>,
-    sent: Option<Vec<RunLine>>,
+    looking: Arc<Looking>,
+    /// The version of the list that was sent.
+    sent: u64,
     followed: Vec<Followed>,
 }
 
-/// A run that is followed: how far its files have been read.
+/// A run that is followed, and how far.
+#[derive(Clone)]
 struct Followed {
     name: String,
-    /// Records up to this step are known already.
-    known: u64,
-    begun: bool,
-    metrics: Growing,
-    samples: Growing,
+    records: Position,
+    samples: Position,
 }
 
 impl Followed {
     fn new(name: &str, known: u64) -> Self {
-        Self {
-            name: name.to_owned(),
-            known,
-            begun: false,
-            metrics: Growing::default(),
-            samples: Growing::default(),
-        }
+        Self { name: name.to_owned(), records: Position::behind(known), samples: Position::behind(known) }
     }
 
-    fn look(&mut self, runs: &std::path::Path) -> Option<Value> {
-        let folder = folder::run_folder(runs, &self.name).ok()?;
-        let (mut records, anew) = self.metrics.read(&folder.join("metrics.jsonl")).ok()?;
-        let (mut samples, _) = self.samples.read(&folder.join("samples.jsonl")).ok()?;
-        if !self.begun {
-            // The first look finds all that was there; what the page has already is left out.
-            self.begun = true;
-            for values in [&mut records, &mut samples] {
-                values.retain(|value| value["step"].as_u64().is_some_and(|step| step > self.known));
-            }
+    /// What is new, as far as it fits an event. With `grown` the logs are read first.
+    fn news(&mut self, logs: &mut RunLogs, runs: &std::path::Path, grown: bool) -> Option<String> {
+        let logs = match grown {
+            true => logs.of(&self.name, &folder::run_folder(runs, &self.name).ok()?).ok()?,
+            false => logs.known(&self.name)?,
+        };
+        let (records, anew) = logs.records.next(&mut self.records);
+        let (samples, _) = logs.samples.next(&mut self.samples);
+        if !anew && records.is_empty() && samples.is_empty() {
+            return None;
         }
-        let news = anew || !records.is_empty() || !samples.is_empty();
-        news.then(|| json!({ "kind": "records", "run": self.name, "anew": anew, "records": records, "samples": samples }))
+        let lists = [records, samples].map(|lines| list(lines.iter().map(|line| &**line)));
+        let [records, samples] = lists;
+        let run = Value::from(self.name.as_str());
+        Some(format!(
+            "{{\"kind\":\"records\",\"run\":{run},\"anew\":{anew},\"records\":{records},\"samples\":{samples}}}"
+        ))
     }
 }
 
 impl Watcher {
-    /// What is new since the last look.
-    fn look(mut self) -> (Self, Vec<Value>) {
-        let lines = folder::lines(&self.runs, &mut self.list);
-        let mut news = Vec::new();
-        if self.sent.as_ref() != Some(&lines) {
-            news.push(json!({ "kind": "runs", "runs": lines }));
-            self.sent = Some(lines);
+    /// Sends what is new since the last look; whether there was anything. No more than one event is in memory at a time.
+    async fn look(&mut self, events: &Events) -> Result<bool, Early> {
+        let listed = with_logs(&self.looking, |logs, runs| Ok(logs.list(runs, LOOK / 2))).await?;
+        let mut any = listed.version != self.sent;
+        if any {
+            self.sent = listed.version;
+            events.raw(listed.event).await?;
         }
-        let Self { runs, followed, .. } = &mut self;
-        news.extend(followed.iter_mut().filter_map(|run| run.look(runs)));
-        (self, news)
+        for followed in &mut self.followed {
+            let mut grown = true;
+            loop {
+                let mut moved = followed.clone();
+                let (position, news) = with_logs(&self.looking, move |logs, runs| {
+                    let news = moved.news(logs, runs, grown);
+                    Ok((moved, news))
+                })
+                .await?;
+                *followed = position;
+                let Some(news) = news else { break };
+                events.text(&news).await?;
+                (any, grown) = (true, false);
+            }
+        }
+        Ok(any)
     }
 }

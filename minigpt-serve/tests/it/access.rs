@@ -106,3 +106,23 @@ fn keys_and_origins_that_can_not_be_are_said_at_the_start() {
     let taken = ServeConfig { port: site.address.port(), ..config() };
     assert!(bad(taken).contains("could not listen on 127.0.0.1:"));
 }
+
+#[test]
+fn what_one_key_has_sent_is_not_to_be_found_out_with_another() {
+    let keys = ServeConfig { api_keys: vec!["one".into(), "two".into()], ..config() };
+    let site = Site::with(keys, vec![plain()], &engine());
+    let cached = |site: &Site, key: &str| {
+        let bearer = format!("Bearer {key}");
+        let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+        let body = greedy("a secret that nobody else knows", 1).to_string();
+        let answer = site.send("POST", "/v1/completions", &headers, body.as_bytes()).json();
+        answer["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap()
+    };
+    assert_eq!(cached(&site, "one"), 0);
+    assert_eq!(cached(&site, "two"), 0, "read anew for another key");
+    assert!(cached(&site, "one") > 20 && cached(&site, "two") > 20, "each key has its own");
+    // Without keys all clients share what was read.
+    let open = Site::new(vec![plain()]);
+    assert_eq!(cached(&open, "one"), 0);
+    assert!(cached(&open, "two") > 20);
+}

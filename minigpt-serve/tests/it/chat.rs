@@ -40,7 +40,7 @@ fn the_template_of_a_model_is_used_and_all_roles_are_known() {
     let messages = json!([
         { "role": "developer", "content": "Be kind." },
         { "role": "user", "content": [{ "type": "text", "text": "Hi" }, { "type": "text", "text": "you" }] },
-        { "role": "assistant", "content": null, "tool_calls": [{ "id": "x" }] },
+        { "role": "assistant", "content": null, "tool_calls": [] },
         { "role": "tool", "content": "42", "tool_call_id": "x" },
     ]);
     let want = "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHi\nyou<|im_end|>\n<|im_start|>assistant\n<|im_end|>\n\
@@ -72,8 +72,11 @@ fn a_stream_is_role_then_content_then_the_end_then_the_usage_if_asked() {
     for usage in [None, Some(json!({ "include_usage": true }))] {
         body["stream_options"] = usage.clone().unwrap_or(Value::Null);
         let mut chunks = site.chunks("/v1/chat/completions", &body);
+        let told = chunks.iter().filter(|chunk| chunk.get("usage").is_some()).count();
+        assert_eq!(told, if usage.is_some() { chunks.len() } else { 0 });
         if usage.is_some() {
             let last = chunks.pop().unwrap();
+            assert!(chunks.iter().all(|chunk| chunk["usage"].is_null()));
             assert_eq!((&last["choices"], &last["usage"]["completion_tokens"]), (&json!([]), &json!(12)));
         }
         assert!(
@@ -179,10 +182,11 @@ fn what_can_not_be_done_is_refused_and_not_left_out() {
             json!({ "messages": [{ "role": "user", "content": [{ "type": "image_url", "image_url": { "url": "x" } }] }] }),
             "messages[0].content",
         ),
-        (json!({ "messages": user("x"), "response_format": { "type": "json_object" } }), "response_format"),
+        (json!({ "messages": user("x"), "response_format": { "type": "sound" } }), "response_format"),
         (json!({ "messages": user("x"), "tool_choice": "required" }), "tool_choice"),
         (json!({ "messages": user("x"), "top_logprobs": 2 }), "top_logprobs"),
-        (json!({ "messages": user("x"), "presence_penalty": 0.5 }), "presence_penalty"),
+        (json!({ "messages": user("x"), "presence_penalty": 2.5 }), "presence_penalty"),
+        (json!({ "messages": user("x"), "prompt": "x" }), "prompt"),
         (json!({ "messages": user(&"x".repeat(CONTEXT + 1)) }), "messages"),
     ];
     for (body, param) in cases {

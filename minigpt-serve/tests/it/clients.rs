@@ -84,7 +84,8 @@ fn chats_texts_and_models() {
 
 #[test]
 fn errors_are_understood() {
-    let site = Site::new(vec![plain()]);
+    let strict = minigpt_serve::ServeConfig { strict_model: true, ..config() };
+    let site = Site::with(strict, vec![plain()], &engine());
     run(async {
         let client = client(&site);
         let mut request = chat(&"long ".repeat(100), false);

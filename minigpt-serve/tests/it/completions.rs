@@ -263,10 +263,17 @@ fn a_text_ends_where_the_context_does_and_a_prompt_that_fits_is_read_whole() {
     let site = Site::new(vec![plain()]);
     let answer = site.ask("/v1/completions", &greedy(&"a".repeat(CONTEXT - 4), 1000));
     assert_eq!(answer["choices"][0]["finish_reason"], "length");
-    assert!((4..=5).contains(&answer["usage"]["completion_tokens"].as_u64().unwrap()), "{answer}");
-    let full = json!({ "prompt": "a".repeat(CONTEXT), "max_tokens": 1, "echo": true, "logprobs": 1, "temperature": 0 });
-    let answer = site.ask("/v1/completions", &full);
-    assert_eq!(answer["usage"]["prompt_tokens"], CONTEXT);
+    assert_eq!(answer["usage"]["completion_tokens"], 4, "prompt and text fill the context, to the token");
+    assert_eq!(answer["usage"]["total_tokens"], CONTEXT);
+    let beams =
+        json!({ "prompt": "a".repeat(CONTEXT - 4), "max_tokens": 1000, "num_beams": 2, "ignore_eos": true });
+    assert!(site.ask("/v1/completions", &beams)["usage"]["total_tokens"].as_u64().unwrap() <= CONTEXT as u64);
+    let full = |max_tokens: usize| json!({ "prompt": "a".repeat(CONTEXT), "max_tokens": max_tokens, "echo": true, "logprobs": 1, "temperature": 0 });
+    let answer = site.ask("/v1/completions", &full(0));
+    assert_eq!(answer["usage"]["total_tokens"], CONTEXT);
+    let problem = site.post("/v1/completions", &full(1)).problem();
+    assert_eq!(problem["code"], "context_length_exceeded");
+    assert!(problem["message"].as_str().unwrap().contains("no room for an answer"), "{problem}");
 }
 
 #[test]

@@ -29,7 +29,14 @@ fn bad_fields_are_named_with_a_400() {
         (json!({ "prompt": "a", "stop": 5 }), "stop"),
         (json!({ "prompt": "a", "suffix": "b" }), "suffix"),
         (json!({ "prompt": "a", "best_of": 2 }), "best_of"),
-        (json!({ "prompt": "a", "frequency_penalty": 1 }), "frequency_penalty"),
+        (json!({ "prompt": "a", "frequency_penalty": 3 }), "frequency_penalty"),
+        (json!({ "prompt": "a", "presence_penalty": -2.5 }), "presence_penalty"),
+        (json!({ "prompt": "a", "repeat_last_n": -2 }), "repeat_last_n"),
+        (json!({ "prompt": "a", "repeat_penalty": 2, "repetition_penalty": 3 }), "repeat_penalty"),
+        (json!({ "prompt": "a", "stop_token_ids": [99_999] }), "stop_token_ids"),
+        (json!({ "prompt": "a", "min_tokens": 9, "max_tokens": 3 }), "min_tokens"),
+        (json!({ "prompt": "a", "bad_words": [""] }), "bad_words"),
+        (json!({ "prompt": "a", "n_predict": -2 }), "n_predict"),
         (json!({ "prompt": [] }), "prompt"),
         (json!({ "prompt": [[]], "max_tokens": 0, "logprobs": 200 }), "logprobs"),
         (json!({ "prompt": { "a": 1 } }), "prompt"),
@@ -119,9 +126,38 @@ fn bodies_that_are_no_json_are_400_or_415_or_413() {
                 String::from_utf8_lossy(&body[..body.len().min(40)])
             );
         }
-        let reply = site.send("POST", path, &[], b"{}");
-        assert_eq!((reply.status, reply.problem()["type"].as_str()), (415, Some("invalid_request_error")));
-        assert_eq!(site.send("POST", path, &[("content-type", "text/plain")], b"{}").status, 415);
+        for headers in [
+            &[("content-type", "text/plain")][..],
+            &[("content-type", "multipart/form-data; boundary=x")],
+            &[("content-type", "application/json"), ("content-encoding", "gzip")],
+            &[("content-type", "application/json"), ("content-encoding", "br, identity")],
+            // What a page of another site can send without asking first.
+            &[("sec-fetch-site", "cross-site")],
+            &[("origin", "http://localhost:3000")],
+            &[("content-type", "application/x-www-form-urlencoded"), ("referer", "http://localhost/")],
+        ] {
+            let reply = site.send("POST", path, headers, b"{}");
+            let kind = reply.problem()["type"].clone();
+            assert_eq!(
+                (reply.status, kind.as_str()),
+                (415, Some("invalid_request_error")),
+                "{path} {headers:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn json_may_come_as_curl_sends_it_and_as_nothing_at_all() {
+    let site = Site::new(vec![plain()]);
+    let body = greedy("a", 2).to_string();
+    for headers in [
+        &[][..],
+        &[("content-type", "application/x-www-form-urlencoded")],
+        &[("content-type", "application/json"), ("content-encoding", "identity")],
+    ] {
+        let reply = site.send("POST", "/v1/completions", headers, body.as_bytes());
+        assert_eq!(reply.status, 200, "{headers:?}: {}", reply.text());
     }
 }
 
@@ -141,6 +177,8 @@ fn what_is_not_there_is_a_404_and_a_wrong_method_a_405() {
         reply.problem();
         assert!(reply.header("allow").is_some());
     }
+    let strict = minigpt_serve::ServeConfig { strict_model: true, ..config() };
+    let site = Site::with(strict, vec![plain()], &engine());
     let reply = site.post("/v1/completions", &json!({ "model": "gpt-4", "prompt": "a" }));
     let problem = reply.problem();
     assert_eq!(

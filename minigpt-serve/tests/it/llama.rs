@@ -39,6 +39,33 @@ fn an_answer_has_llamas_fields() {
 }
 
 #[test]
+fn a_text_that_fills_the_context_is_truncated_and_never_longer() {
+    let site = Site::new(vec![plain()]);
+    let ask = |n_predict: i64| {
+        let prompt = "a".repeat(CONTEXT - 8);
+        let body = json!({ "prompt": prompt, "n_predict": n_predict, "temperature": 0, "ignore_eos": true });
+        let answer = site.ask("/completion", &body);
+        (answer["tokens_predicted"].as_u64().unwrap(), answer["truncated"].as_bool().unwrap())
+    };
+    assert_eq!([ask(5), ask(8), ask(9), ask(-1)], [(5, false), (8, false), (8, true), (8, true)]);
+}
+
+#[test]
+fn rates_are_those_of_the_tokens_behind_the_first() {
+    let site = Site::new(vec![plain()]);
+    let timings = |n: usize| {
+        let body = json!({ "prompt": "hello", "n_predict": n, "temperature": 0, "ignore_eos": true });
+        site.ask("/completion", &body)["timings"].clone()
+    };
+    let (five, one) = (timings(5), timings(1));
+    let number = |timings: &Value, field: &str| timings[field].as_f64().unwrap();
+    let ms = number(&five, "predicted_ms");
+    assert!((number(&five, "predicted_per_second") * ms / 4e3 - 1.0).abs() < 1e-6, "{five}");
+    assert!((number(&five, "predicted_per_token_ms") * 4.0 / ms - 1.0).abs() < 1e-6, "{five}");
+    assert_eq!((&one["predicted_n"], number(&one, "predicted_per_second")), (&json!(1), 0.0));
+}
+
+#[test]
 fn a_stream_ends_with_what_is_known_at_the_end() {
     let site = Site::new(vec![plain()]);
     let body =
@@ -49,6 +76,8 @@ fn a_stream_ends_with_what_is_known_at_the_end() {
     assert!(last["stop"] == true && last["timings"].is_object() && last["tokens_predicted"] == 8);
     assert!(others.iter().all(|event| event["stop"] == false && event.get("timings").is_none()));
     let said: String = events.iter().map(|event| event["content"].as_str().unwrap()).collect();
+    let ids: Vec<&Value> = events.iter().flat_map(|event| event["tokens"].as_array().unwrap()).collect();
+    assert_eq!(ids.len(), 8, "a stream has the ids");
     assert_eq!(json!(said), site.ask("/v1/completions", &greedy("hello", 8))["choices"][0]["text"]);
 }
 

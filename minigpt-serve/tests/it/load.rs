@@ -225,7 +225,7 @@ fn a_reader_that_takes_a_byte_now_and_then_holds_back_only_itself() {
     // One that takes nothing at all is left after a time.
     let config = ServeConfig { write_timeout: Duration::from_millis(300), ..config() };
     let site = Site::with(config, vec![plain()], &EngineConfig { slots: 16, ..engine() });
-    body["n"] = json!(128);
+    body["n"] = json!(100);
     body["logprobs"] = json!(100);
     body["max_tokens"] = json!(95);
     let connection = site.open(
@@ -239,4 +239,84 @@ fn a_reader_that_takes_a_byte_now_and_then_holds_back_only_itself() {
     let _ = active();
     drop(connection);
     site.ask("/v1/completions", &greedy("a", 3));
+}
+
+#[test]
+fn the_queue_counts_requests_and_not_their_texts() {
+    let site = Site::with(config(), vec![long()], &EngineConfig { slots: 1, max_queue: 2, ..engine() });
+    let stream = |n: usize| {
+        let mut body = greedy("a", 4000);
+        body["stream"] = json!(true);
+        body["n"] = json!(n);
+        site.open(
+            "POST",
+            "/v1/completions",
+            &[("content-type", "application/json")],
+            body.to_string().as_bytes(),
+        )
+    };
+    let first = stream(20);
+    until("it writes", || site.status(0).counters.generated_tokens > 3);
+    let waiting = [stream(20), stream(20)];
+    until("two requests wait", || site.status(0).waiting == 2);
+    let refused = site.post("/v1/completions", &greedy("a", 1));
+    assert_eq!((refused.status, &refused.problem()["code"]), (429, &json!("queue_full")));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    drop((first, waiting));
+}
+
+/// A client that never reads: the engine is done with its texts, and what is kept of them for it is bounded.
+#[test]
+fn a_reader_that_never_reads_holds_no_slot_and_stops_further_texts() {
+    let site = Site::with(config(), vec![plain()], &EngineConfig { slots: 2, ..engine() });
+    let body = json!({
+        "prompt": "a", "n": 100, "max_tokens": 95, "logprobs": 100, "ignore_eos": true, "stream": true,
+    });
+    let stuck: Vec<_> = (0..4)
+        .map(|_| {
+            site.open(
+                "POST",
+                "/v1/completions",
+                &[("content-type", "application/json")],
+                body.to_string().as_bytes(),
+            )
+        })
+        .collect();
+    until("no text is written for those who don't read", || {
+        let idle = || site.status(0).slots.iter().all(|slot| slot.request.is_none());
+        idle() && {
+            let before = site.status(0).counters.generated_tokens;
+            std::thread::sleep(Duration::from_millis(50));
+            idle() && before > 0 && before == site.status(0).counters.generated_tokens
+        }
+    });
+    let all = 4 * 100 * 95;
+    assert!(site.status(0).counters.generated_tokens < all, "they were not written to their ends");
+    site.ask("/v1/completions", &greedy("b", 5));
+    drop(stuck);
+}
+
+#[test]
+fn answers_that_nobody_reads_count_until_their_clients_have_gone() {
+    let site = Site::with(config(), vec![plain()], &EngineConfig { slots: 16, ..engine() });
+    let large = json!({ "prompt": "a", "n": 100, "max_tokens": 95, "logprobs": 100, "ignore_eos": true });
+    let unread: Vec<_> = (0..2)
+        .map(|_| {
+            site.open(
+                "POST",
+                "/v1/completions",
+                &[("content-type", "application/json")],
+                large.to_string().as_bytes(),
+            )
+        })
+        .collect();
+    until("both are written", || site.status(0).counters.finished == 200);
+    let refused = site.post("/v1/completions", &large);
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.problem()["code"], "answers_too_large");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    site.ask("/v1/completions", &greedy("a", 3));
+    drop(unread);
+    let next = json!({ "prompt": "a", "n": 100, "max_tokens": 2, "logprobs": 100, "ignore_eos": true });
+    until("there is room again", || site.post("/v1/completions", &next).status == 200);
 }

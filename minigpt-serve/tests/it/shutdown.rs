@@ -25,19 +25,13 @@ fn short_texts_are_finished_and_new_ones_refused() {
             )
         })
         .collect();
-    // Some may be done already: what counts is that all have come, beside those who ask for this number.
-    let mut asked = 0;
-    until("they have come", || {
-        asked += 1;
-        let metrics = site.get("/metrics").text();
-        let requests = metrics.lines().find_map(|line| line.strip_prefix("minigpt_http_requests_total "));
-        requests.and_then(|count| count.parse::<u64>().ok()).is_some_and(|count| count >= 12 + asked)
-    });
+    // An answer's head comes when the engine has taken the request.
+    let answers: Vec<Events> = streams.into_iter().map(Events::new).collect();
     let running = site.running.take().unwrap();
     let stopping = std::thread::spawn(move || running.stop());
     until("nobody new", || TcpStream::connect(site.address).is_err());
-    for stream in streams {
-        assert_eq!(Events::new(stream).last().as_deref(), Some("[DONE]"));
+    for answer in answers {
+        assert_eq!(answer.last().as_deref(), Some("[DONE]"));
     }
     stopping.join().unwrap();
 }
@@ -88,4 +82,61 @@ fn texts_that_take_too_long_end_with_a_word() {
         let last = Events::new(stream).last().unwrap();
         assert!(last.contains("\"error\"") && last.contains("stopped"), "{last}");
     }
+}
+
+/// Panics when it is dropped, which happens on the engine's thread.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("injected");
+    }
+}
+
+#[test]
+fn when_an_engine_ends_its_requests_get_a_503_and_the_server_an_error() {
+    use minigpt_generate::{GenerationConfig, Request};
+    let site = Site::with(config(), vec![plain()], &EngineConfig { slots: 1, ..engine() });
+    let running = site.running.as_ref().unwrap();
+    let signals = running.watch_signals().unwrap();
+    let model = std::sync::Arc::clone(&running.app().models().unwrap()[0]);
+    assert_eq!(site.get("/health").status, 200);
+    // It holds the only slot, for as long as it sends nothing back.
+    let (entered, inside) = std::sync::mpsc::channel();
+    let (go_on, hold) = std::sync::mpsc::channel::<()>();
+    let bomb = Bomb;
+    let listener = move |_| {
+        let _held = &bomb;
+        entered.send(()).unwrap();
+        let _ = hold.recv();
+        std::ops::ControlFlow::Break(())
+    };
+    let request = Request::new(vec![1], GenerationConfig { max_new_tokens: 5, ..Default::default() });
+    let ticket = model.engine.submit(request, listener).unwrap();
+    inside.recv().unwrap();
+    let mut body = greedy("a", 5);
+    let open = |body: &serde_json::Value| {
+        site.open(
+            "POST",
+            "/v1/completions",
+            &[("content-type", "application/json")],
+            body.to_string().as_bytes(),
+        )
+    };
+    let whole = open(&body);
+    body["stream"] = json!(true);
+    let stream = open(&body);
+    until("both wait", || site.status(0).waiting == 2);
+    go_on.send(()).unwrap();
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut { whole }, &mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("engine_failed"), "{answer}");
+    let last = Events::new(stream).last().unwrap();
+    assert!(last.contains("engine_failed"), "{last}");
+    for reply in [site.get("/health"), site.post("/v1/completions", &greedy("a", 1)), site.get("/slots")] {
+        assert_eq!((reply.status, &reply.problem()["code"]), (503, &json!("engine_failed")));
+    }
+    let error = running.wait_for_signal(signals).unwrap_err().to_string();
+    assert!(error.contains("plain") && error.contains("injected"), "{error}");
+    drop(ticket);
 }

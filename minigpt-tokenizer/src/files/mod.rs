@@ -72,7 +72,11 @@ pub(crate) fn bpe_from_spelt(
 
 /// Reads a file that holds JSON of this form.
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    serde_json::from_slice(&read(path)?).map_err(|error| Error::Malformed {
+    parse(path, &read(path)?)
+}
+
+fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|error| Error::Malformed {
         path: path.to_owned(),
         what: format!("not the JSON of a tokenizer: {error}"),
     })

@@ -1,19 +1,22 @@
 //! Reading Hugging Face's `tokenizer.json`.
 //!
 //! The format describes any pipeline; two of them are ours: byte-level BPE as GPT-2 has it, and a `WordLevel` model
-//! over single characters. Everything else is refused by name: a tokenizer that is nearly the right one gives ids
-//! that are silently wrong.
+//! over single characters. A tokenizer that is nearly one of them would give ids that are silently wrong, so
+//! everything else is run as the file describes it ([`PipelineTokenizer`]).
 
 use super::shapes::{Merge, Vocab, Words};
 use super::unique_map::UniqueMap;
-use super::{ids, read_json, spelt, vocabulary};
+use super::{ids, parse, read, spelt, vocabulary};
 use crate::bpe::BpeTokenizer;
 use crate::characters::{CharTokenizer, UNK};
 use crate::error::{Error, Result};
+use crate::pipeline::PipelineTokenizer;
 use crate::tokenizer::Tokenizer;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
+use minigpt_files::is_there;
 use serde::Deserialize;
+use serde_json::Value;
 use std::path::Path;
 
 /// What splits a text into its characters, line ends included.
@@ -56,6 +59,9 @@ struct Component {
     behavior: Option<String>,
     invert: Option<bool>,
     pretokenizers: Option<Vec<Component>>,
+    processors: Option<Vec<Component>>,
+    /// What a template makes of one text.
+    single: Option<Vec<Value>>,
 }
 
 #[derive(Deserialize)]
@@ -82,15 +88,26 @@ struct Model {
 
 /// Opens a `tokenizer.json`, or a vocabulary file, which its keys tell apart.
 pub(super) fn open(path: &Path) -> Result<Tokenizer> {
-    let mut file: TokenizerJson = read_json(path)?;
+    let bytes = read(path)?;
+    let mut file: TokenizerJson = parse(path, &bytes)?;
     if let Some(model) = file.model.take() {
-        Reader { path, file }.tokenizer(model)
+        match (Reader { path, file }).tokenizer(model) {
+            Err(Error::Unsupported { .. }) => pipeline(path, bytes),
+            tokenizer => tokenizer,
+        }
     } else if file.word2id.is_some() || file.id2word.is_some() {
         vocabulary::from_maps(path, file.word2id, file.id2word).map(Tokenizer::Char)
     } else {
         let what = r#"neither a tokenizer.json (no "model") nor a vocabulary file (no "word2id")"#;
         Err(Error::Malformed { path: path.to_owned(), what: what.to_owned() })
     }
+}
+
+/// A tokenizer that is not one of ours.
+fn pipeline(path: &Path, bytes: Vec<u8>) -> Result<Tokenizer> {
+    let config = path.with_file_name("tokenizer_config.json");
+    let config = is_there(&config)?.then(|| read(&config)).transpose()?;
+    PipelineTokenizer::read(path, bytes, config).map(Tokenizer::Pipeline)
 }
 
 /// All of the file but the model.
@@ -123,7 +140,7 @@ impl Reader<'_> {
         if self.file.pre_tokenizer.is_none() {
             return Err(self.unsupported("the BPE has no pre-tokenizer".to_owned()));
         }
-        self.refuse("post-processor", self.file.post_processor.as_ref(), |found| found.kind == "ByteLevel")?;
+        self.refuse("post-processor", self.file.post_processor.as_ref(), Component::changes_no_ids)?;
         self.refuse("decoder", self.file.decoder.as_ref(), |found| found.kind == "ByteLevel")?;
         let (tokens, specials) = self.with_added(vocab)?;
         let merges: Vec<_> = model.merges.unwrap_or_default().into_iter().map(|Merge(a, b)| (a, b)).collect();
@@ -136,7 +153,7 @@ impl Reader<'_> {
         if self.file.pre_tokenizer.is_none() {
             return Err(self.unsupported("the WordLevel model has no pre-tokenizer".to_owned()));
         }
-        self.refuse("post-processor", self.file.post_processor.as_ref(), |_| false)?;
+        self.refuse("post-processor", self.file.post_processor.as_ref(), Component::changes_no_ids)?;
         self.refuse("decoder", self.file.decoder.as_ref(), |found| found.kind == "Fuse")?;
         if let Some(unk) = model.unk_token.as_deref().filter(|&unk| unk != UNK) {
             return Err(self.unsupported(format!("the token for unknown characters is {unk:?}, not {UNK:?}")));
@@ -225,6 +242,19 @@ impl Component {
         }
         let parts: Vec<_> = self.pretokenizers.iter().flatten().map(Self::describe).collect();
         if parts.is_empty() { text } else { format!("{text} of {}", parts.join(", ")) }
+    }
+
+    /// Whether a post-processor leaves the ids of a text as they are: it only looks at offsets, or its template is the text
+    /// alone.
+    fn changes_no_ids(&self) -> bool {
+        match self.kind.as_str() {
+            "ByteLevel" => true,
+            "TemplateProcessing" => {
+                matches!(self.single.as_deref(), Some([one]) if one["Sequence"]["id"] == "A")
+            }
+            "Sequence" => self.processors.iter().flatten().all(Self::changes_no_ids),
+            _ => false,
+        }
     }
 
     fn is_split(&self, regex: &str) -> bool {

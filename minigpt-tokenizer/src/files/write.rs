@@ -19,6 +19,14 @@ pub(crate) fn save(tokenizer: &Tokenizer, folder: &Path) -> Result<()> {
     let description = match tokenizer {
         Tokenizer::Char(tokenizer) => characters(tokenizer),
         Tokenizer::Bpe(tokenizer) => bpe(tokenizer),
+        Tokenizer::Pipeline(tokenizer) => {
+            write_file(&folder.join("tokenizer.json"), tokenizer.file())?;
+            let path = folder.join("tokenizer_config.json");
+            return match tokenizer.config() {
+                Some(config) => Ok(write_file(&path, config)?),
+                None => write_json(&path, &config(tokenizer.specials())),
+            };
+        }
     };
     write_json(&folder.join("tokenizer.json"), &description)?;
     write_json(&folder.join("tokenizer_config.json"), &config(tokenizer.specials()))

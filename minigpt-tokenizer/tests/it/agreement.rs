@@ -15,15 +15,15 @@ fn hugging_face(tokenizer: &Tokenizer) -> HuggingFace {
     HuggingFace::from_file(folder.path().join("tokenizer.json")).unwrap()
 }
 
-fn their_ids(theirs: &HuggingFace, text: &str) -> Vec<u32> {
+pub(crate) fn their_ids(theirs: &HuggingFace, text: &str) -> Vec<u32> {
     theirs.encode(text, false).unwrap().get_ids().to_vec()
 }
 
-const SAMPLE: &str = "To be, or not to be, that is the question:\nWhether 'tis nobler in the mind to suffer\n\
+pub(crate) const SAMPLE: &str = "To be, or not to be, that is the question:\nWhether 'tis nobler in the mind to suffer\n\
     你好，世界！今天天气很好，我们去公园玩吧。 naïve café — l'été, it's I'll we've they're 1234 3.14 🙂🙃👩‍👩‍👧‍👦\r\n\t\t  x";
 
 /// Any characters at all; words, contractions and white space of every width; awkward neighbours; repetitions.
-fn text() -> impl Strategy<Value = String> {
+pub(crate) fn text() -> impl Strategy<Value = String> {
     let word = "[a-zA-Z]{1,8}|'s|'t|'re|'ve|'m|'ll|'d|'S|'| |  |\n|\r\n|\t|\u{3000}|\u{a0}|\u{85}|[0-9]{1,4}|[!-/]{1,3}";
     let mixed = "[你好世界，。ａé\u{301}\u{300}ßŁ٣४Ⅷ½²ǅʰªʻⅠ\u{200d}\u{fe0f}👩👧🙂\u{1d7d8}\u{e000}\u{10ffff}\u{0}]{1,4}";
     prop_oneof![

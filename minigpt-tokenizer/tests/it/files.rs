@@ -210,36 +210,70 @@ fn byte_level_bpe_opens_in_each_way_of_writing_it() {
 }
 
 #[test]
-fn tokenizers_of_another_kind_are_refused_by_name() {
-    let metaspace = json!({"type": "Metaspace", "replacement": "▁"});
-    let sequence = json!({"type": "Sequence", "pretokenizers": [{"type": "Digits"}, {"type": "ByteLevel"}]});
-    let prefix = json!({"type": "ByteLevel", "add_prefix_space": true});
+fn what_a_post_processor_leaves_as_it_is_needs_no_other_tokenizer() {
+    let text_alone = json!({
+        "type": "TemplateProcessing",
+        "single": [{"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {},
+    });
+    let bytes = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false});
+    let both = json!({"type": "Sequence", "processors": [bytes, text_alone]});
+    for processor in [text_alone, both] {
+        let bpe =
+            open("tokenizer.json", &with(small_bpe(), "/post_processor", processor.clone()).to_string());
+        assert!(matches!(bpe, Ok(Tokenizer::Bpe(_))), "{processor}");
+        let file = with(saved(&characters()), "/post_processor", processor);
+        assert!(matches!(open("tokenizer.json", &file.to_string()), Ok(Tokenizer::Char(_))));
+    }
+}
+
+#[test]
+fn what_no_language_model_can_use_is_refused_with_the_reason() {
+    let added = json!([{
+        "id": 9, "content": "<sep>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
+        "special": true
+    }]);
+    let prefix = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true});
+    let other = with(with(small_bpe(), "/pre_tokenizer", prefix.clone()), "/decoder", prefix);
+    let bomb = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "a".repeat(10_000)});
     let cases = [
-        (with(small_bpe(), "/model/type", json!("WordPiece")), "the model is WordPiece"),
-        (json!({"model": {"type": "Unigram", "vocab": [["a", -1.5]]}}), "the model is Unigram"),
-        (json!({"model": {"vocab": [["a", -1.5]]}}), "the model is Unigram"),
-        (with(small_bpe(), "/pre_tokenizer", metaspace), "the pre-tokenizer is Metaspace"),
-        (with(small_bpe(), "/pre_tokenizer", sequence), "the pre-tokenizer is Sequence of Digits, ByteLevel"),
-        (with(small_bpe(), "/pre_tokenizer", prefix), "the pre-tokenizer is ByteLevel with add_prefix_space"),
-        (with(small_bpe(), "/pre_tokenizer", Value::Null), "the BPE has no pre-tokenizer"),
-        (with(small_bpe(), "/normalizer", json!({"type": "NFKC"})), "the normalizer is NFKC"),
-        (with(small_bpe(), "/decoder", json!({"type": "WordPiece"})), "the decoder is WordPiece"),
+        (with(small_bpe(), "/model/dropout", json!(0.1)), "which gives other ids every time"),
         (
-            with(small_bpe(), "/post_processor", json!({"type": "BertProcessing"})),
-            "the post-processor is Bert",
+            with(
+                other.clone(),
+                "/decoder",
+                json!({"type": "CTC", "pad_token": "a", "word_delimiter_token": "|", "cleanup": true}),
+            ),
+            "can't show text token by token",
         ),
-        (with(small_bpe(), "/model/dropout", json!(0.1)), r#"the BPE has "dropout" set"#),
-        (with(small_bpe(), "/model/byte_fallback", json!(true)), r#"the BPE has "byte_fallback" set"#),
         (
-            with(saved(&characters()), "/pre_tokenizer", json!({"type": "Whitespace"})),
-            "the pre-tokenizer is Whitespace",
+            with(other.clone(), "/added_tokens", added),
+            r#"the added token "<sep>" has id 9, and 3 in the vocabulary"#,
         ),
-        (with(saved(&characters()), "/model/unk_token", json!("[UNK]")), r#"unknown characters is "[UNK]""#),
+        (
+            with(other.clone(), "/normalizer", json!({"type": "Sequence", "normalizers": [bomb, bomb]})),
+            "a million times as long",
+        ),
+        (
+            with(
+                other.clone(),
+                "/normalizer",
+                json!({"type": "Precompiled", "precompiled_charsmap": "////////"}),
+            ),
+            "another size than it says",
+        ),
+        (
+            with(other.clone(), "/model/vocab", json!({"a": 0, "b": 1_000_000, "ab": 2})),
+            "id 1000000 in a vocabulary",
+        ),
+        (json!({"model": {"type": "Reverse"}}), "tokenizer.json: "),
     ];
     for (file, expected) in cases {
         let error = refusal(&file);
-        assert!(error.contains(expected) && error.contains("only GPT-2's byte-level BPE"), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
+    assert!(matches!(open("tokenizer.json", &other.to_string()), Ok(Tokenizer::Pipeline(_))));
 }
 
 #[test]

@@ -87,10 +87,27 @@ impl MpiLibrary {
     }
 
     /// Starts MPI; errors are returned from then on.
+    ///
+    /// # Errors
+    /// MPI can't be started, or not in a process whose other threads compute (`MPI_THREAD_FUNNELED`).
     pub fn start(&self) -> Result<(), String> {
-        let mut provided = 0;
+        // Below every level, so that a library that says nothing is not taken at its word.
+        let mut provided = -1;
         // SAFETY: MPI may be started without arguments, and writes one number.
         call!(self, t => unsafe { (t.init_thread)(null_mut(), null_mut(), t.funneled, &raw mut provided) })?;
+        let needed = match &self.calls {
+            Calls::Pointers(t) => t.funneled,
+            Calls::Numbers(t) => t.funneled,
+        };
+        // The levels are ordered, in every make.
+        if provided < needed {
+            self.finish();
+            return Err(format!(
+                "this library of MPI can't be used by a program with threads: it provides thread level {provided}, and \
+                 MPI_THREAD_FUNNELED ({needed}) is needed. Install one that was built with threads, or name it with \
+                 MINIGPT_MPI_LIBRARY"
+            ));
+        }
         // SAFETY: a communicator and an error handler of this library.
         call!(self, t => unsafe { (t.set_errhandler)(t.world, t.errors_return) })
     }
@@ -323,6 +340,110 @@ mod tests {
         assert!(layout(&[1 << 31]).is_err());
         assert!(layout(&[1 << 30, 1 << 30, 1]).is_err());
         assert!(count(i32::MAX as usize).is_ok());
+    }
+
+    /// A library of MPI in Rust that starts with one thread level or another.
+    #[cfg(unix)]
+    mod fake {
+        use super::super::{Calls, Library, MpiLibrary, Table};
+        use std::ffi::{c_char, c_int, c_void};
+        use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+        pub static PROVIDED: AtomicI32 = AtomicI32::new(0);
+        pub static FINISHED: AtomicBool = AtomicBool::new(false);
+
+        extern "C" fn init(
+            _: *mut c_int,
+            _: *mut *mut *mut c_char,
+            _wanted: c_int,
+            provided: *mut c_int,
+        ) -> c_int {
+            // SAFETY: the caller gives room for one number.
+            unsafe { provided.write(PROVIDED.load(Ordering::Relaxed)) };
+            0
+        }
+        extern "C" fn finalize() -> c_int {
+            FINISHED.store(true, Ordering::Relaxed);
+            0
+        }
+        extern "C" fn text(_: *mut c_char, _: *mut c_int) -> c_int {
+            0
+        }
+        extern "C" fn error_string(_: c_int, _: *mut c_char, _: *mut c_int) -> c_int {
+            0
+        }
+        extern "C" fn two(_: c_int, _: c_int) -> c_int {
+            0
+        }
+        extern "C" fn number(_: c_int, _: *mut c_int) -> c_int {
+            0
+        }
+        extern "C" fn bcast(_: *mut c_void, _: c_int, _: c_int, _: c_int, _: c_int) -> c_int {
+            0
+        }
+        extern "C" fn allgatherv(
+            _: *const c_void,
+            _: c_int,
+            _: c_int,
+            _: *mut c_void,
+            _: *const c_int,
+            _: *const c_int,
+            _: c_int,
+            _: c_int,
+        ) -> c_int {
+            0
+        }
+        extern "C" fn alltoallv(
+            _: *const c_void,
+            _: *const c_int,
+            _: *const c_int,
+            _: c_int,
+            _: *mut c_void,
+            _: *const c_int,
+            _: *const c_int,
+            _: c_int,
+            _: c_int,
+        ) -> c_int {
+            0
+        }
+
+        pub fn library() -> MpiLibrary {
+            let table = Table {
+                world: 0,
+                byte: 0,
+                errors_return: 0,
+                funneled: 1,
+                init_thread: init,
+                finalize,
+                library_version: text,
+                set_errhandler: two,
+                error_string,
+                rank: number,
+                size: number,
+                abort: two,
+                bcast,
+                allgatherv,
+                alltoallv,
+            };
+            let thread = std::thread::current().id();
+            MpiLibrary { calls: Calls::Numbers(table), thread, _library: Library::this() }
+        }
+    }
+
+    /// Regression: a library without threads was used by a program with threads.
+    #[cfg(unix)]
+    #[test]
+    fn a_library_that_allows_no_other_threads_is_refused() {
+        use std::sync::atomic::Ordering;
+        for (provided, is_enough) in [(-1, false), (0, false), (1, true), (3, true)] {
+            fake::PROVIDED.store(provided, Ordering::Relaxed);
+            fake::FINISHED.store(false, Ordering::Relaxed);
+            let started = fake::library().start();
+            assert_eq!(started.is_ok(), is_enough, "{provided}: {started:?}");
+            assert_eq!(fake::FINISHED.load(Ordering::Relaxed), !is_enough, "{provided}");
+            let error = started.err().unwrap_or_default();
+            assert!(is_enough || error.contains("MPI_THREAD_FUNNELED"), "{error}");
+        }
     }
 
     #[test]

@@ -3,18 +3,22 @@
 
 mod curve;
 mod error;
+mod log_file;
 mod metrics;
 mod samples;
 mod summary;
 mod tensorboard;
+mod warning;
 
 pub use curve::{Axis, loss_chart};
 pub use error::{Error, Result};
-pub use metrics::{Metrics, read};
+pub use metrics::{Log, Metrics, read};
 pub(crate) use samples::SampleLog;
 pub use summary::Summary;
 pub use tensorboard::{EventFile, tag};
+pub use warning::{Damage, Warning};
 
+use crate::checkpoint::Answers;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
@@ -53,6 +57,9 @@ pub struct StepRecord {
     /// Validation loss, where it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "measured")]
     pub val_loss: Option<f64>,
+    /// Questions answered, where they were asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<Answers>,
     /// Norm of the gradients of each layer (`wte`, `h.0`, …, `ln_f`), before clipping; that of all is `grad_norm`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "numbers")]
     pub grad_norms: BTreeMap<String, f64>,

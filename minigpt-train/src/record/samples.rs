@@ -1,21 +1,13 @@
-//! `samples.jsonl`: what the model wrote on the way, a line a text: `{"step": 50, "text": "…"}`.
+//! `samples.jsonl`: what the model wrote on the way, one text per line: `{"step": 50, "text": "…"}`.
 
-use super::{Error, Result};
-use minigpt_files::{read_file, write_file};
+use super::log_file::LogFile;
+use super::{Result, Warning};
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::path::{Path, PathBuf};
-
-/// No log of samples is longer than this.
-const LARGEST: u64 = 1 << 30;
+use std::path::Path;
 
 /// A `samples.jsonl` that grows.
 #[derive(Debug)]
-pub(crate) struct SampleLog {
-    file: File,
-    path: PathBuf,
-}
+pub(crate) struct SampleLog(LogFile);
 
 #[derive(Serialize, Deserialize)]
 struct SampleLine {
@@ -24,37 +16,33 @@ struct SampleLine {
 }
 
 impl SampleLog {
-    /// Goes on after a step: texts of later steps, which will be taken again, and a torn last line are dropped. From step 0 the
-    /// file begins anew.
-    pub fn resume(path: &Path, last_step: u64) -> Result<Self> {
-        let bytes = match (last_step, read_file(path, LARGEST)) {
-            (0, _) => Vec::new(),
-            (_, Err(error)) if error.is_missing() => Vec::new(),
-            (_, bytes) => bytes?,
-        };
-        let kept =
-            |line: &&[u8]| serde_json::from_slice(line).is_ok_and(|line: SampleLine| line.step <= last_step);
-        let lines =
-            bytes.split_inclusive(|&byte| byte == b'\n').filter(|line| line.ends_with(b"\n")).filter(kept);
-        let kept = lines.collect::<Vec<_>>().concat();
-        if last_step == 0 || kept != bytes {
-            write_file(path, &kept)?;
-        }
-        let file =
-            OpenOptions::new().append(true).create(true).open(path).map_err(Error::io("write", path))?;
-        Ok(Self { file, path: path.to_owned() })
+    /// Begins an empty file, in place of any that is there.
+    pub fn create(path: &Path) -> Result<Self> {
+        Ok(Self(LogFile::create(path)?))
+    }
+
+    /// The file, to be made with its first text.
+    pub fn unopened(path: &Path) -> Self {
+        Self(LogFile::unopened(path))
+    }
+
+    /// Goes on after a step: texts of later steps, which will be taken again, a torn last line and damaged ones are dropped.
+    pub fn resume(path: &Path, last_step: u64) -> (Self, Vec<Warning>) {
+        let (log, warnings) = LogFile::resume(path, parse, |line| line.step <= last_step);
+        (Self(log), warnings)
     }
 
     /// Writes a text, in one piece.
-    pub fn append(&mut self, step: u64, text: &str) -> Result<()> {
-        let failed = Error::io("write", &self.path);
+    pub fn append(&mut self, path: &Path, step: u64, text: &str) -> Result<Option<Warning>> {
         let line = serde_json::to_vec(&SampleLine { step, text: text.to_owned() });
-        let written = line.map_err(Into::into).and_then(|mut line| {
-            line.push(b'\n');
-            self.file.write_all(&line)
-        });
-        written.map_err(failed)
+        let warning = self.0.append(path, &line, |line| parse(line).is_ok())?;
+        // A run that goes on may just have written none before.
+        Ok(warning.filter(|warning| !matches!(warning, Warning::Begun { .. })))
     }
+}
+
+fn parse(line: &[u8]) -> serde_json::Result<SampleLine> {
+    serde_json::from_slice(line)
 }
 
 #[cfg(test)]
@@ -66,21 +54,24 @@ mod tests {
     fn a_run_that_goes_on_keeps_what_it_wrote_up_to_there() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("samples.jsonl");
-        let mut log = SampleLog::resume(&path, 0).unwrap();
-        [(10, "a\nb"), (20, "圣"), (30, "c")]
-            .iter()
-            .for_each(|(step, text)| log.append(*step, text).unwrap());
-        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"step\":4").unwrap();
-        let mut log = SampleLog::resume(&path, 20).unwrap();
-        log.append(40, "d").unwrap();
+        let mut log = SampleLog::create(&path).unwrap();
+        for (step, text) in [(10, "a\nb"), (20, "圣"), (30, "c")] {
+            log.append(&path, step, text).unwrap();
+        }
+        fs::write(&path, fs::read_to_string(&path).unwrap() + "{\"step\":4").unwrap();
+        let (mut log, warnings) = SampleLog::resume(&path, 20);
+        assert!(warnings.is_empty(), "{warnings:?}");
+        log.append(&path, 40, "d").unwrap();
         let steps = |text: String| {
             text.lines()
                 .map(|line| serde_json::from_str::<SampleLine>(line).unwrap().step)
                 .collect::<Vec<_>>()
         };
         assert_eq!(steps(fs::read_to_string(&path).unwrap()), [10, 20, 40]);
-        SampleLog::resume(&path, 0).unwrap();
+        SampleLog::create(&path).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"", "a new run begins with none");
-        SampleLog::resume(&folder.path().join("other"), 5).unwrap();
+        let other = folder.path().join("other");
+        assert!(SampleLog::resume(&other, 5).0.append(&other, 6, "e").unwrap().is_none());
+        assert_eq!(steps(fs::read_to_string(&other).unwrap()), [6]);
     }
 }

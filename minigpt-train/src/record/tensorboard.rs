@@ -54,6 +54,12 @@ impl EventFile {
         &self.path
     }
 
+    /// Whether the file is still there under its name in a folder.
+    pub(crate) fn is_in(&self, folder: &Path) -> bool {
+        let name = self.path.file_name().unwrap_or_default();
+        minigpt_files::is_still_at(self.out.get_ref(), &folder.join(name))
+    }
+
     /// Says that the run begins again at `step`: TensorBoard drops what earlier files of the folder say of it
     /// and of later steps. For a run that resumes.
     ///

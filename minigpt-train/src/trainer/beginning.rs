@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::estimate::Estimate;
 use crate::exchange::{Alone, Exchange};
 use crate::optimizer::Optimizer;
+use crate::overfitting::OverfittingWatch;
 use crate::ranks::{Ranks, Waiting};
 use crate::recorder::Recorder;
 use crate::run_folder::RunFolder;
@@ -49,7 +50,7 @@ impl Trainer {
         }
         config.validate()?;
         let company = accompanied(exchange, &gpt, &data, &config)?;
-        let recorder = Recorder::new(&run, 0)?;
+        let recorder = Recorder::new(run.path(), 0);
         Self::build(company, gpt.into_trainable()?, data, config, state, Some((run, recorder)))
     }
 
@@ -71,13 +72,14 @@ impl Trainer {
         let Checkpoint { gpt, extra, mut state, optimizer } = checkpoint::load(&run.join("last"), device)?;
         same("data set", &state.data, &data.train.dataset().fingerprint()?)?;
         same("tokenizer", named(state.tokenizer.as_ref()), named(tokenizer_of(&data).as_ref()))?;
-        let changes = Change::between("train", &state.train, &config, state.step);
+        let then = state.train.clone().with_one_length();
+        let changes = Change::between("train", &then, &config.clone().with_one_length(), state.step);
         changes.iter().try_for_each(Change::check)?;
         state.changes.extend(changes);
         config.validate()?;
         data.train.seek(state.position)?;
         let company = accompanied(exchange, &gpt, &data, &config)?;
-        let recorder = Recorder::new(&run, state.step)?;
+        let recorder = Recorder::new(run.path(), state.step);
         let trainer = Self::build(company, gpt, data, config, state, Some((run, recorder)))?;
         trainer.with_extra(extra).with_moments(Some(optimizer))
     }
@@ -122,6 +124,7 @@ impl Trainer {
         };
         let (saved, seconds_before) = (state.step, state.seconds);
         let state = State { train: config.clone(), parts, ..state };
+        let overfitting = OverfittingWatch::new(state.best);
         let (run, recorder) = output.unzip();
         let began = Instant::now();
         Ok(Self {
@@ -144,6 +147,9 @@ impl Trainer {
             began,
             seconds_before,
             estimate: Estimate::default(),
+            overfitting,
+            not_kept: String::new(),
+            judge: None,
         })
     }
 
@@ -268,9 +274,9 @@ fn named(fingerprint: Option<&String>) -> &str {
     fingerprint.map_or("none", String::as_str)
 }
 
-fn same(what: &str, then: &str, now: &str) -> Result<()> {
+fn same(what: &'static str, then: &str, now: &str) -> Result<()> {
     if then == now {
         return Ok(());
     }
-    Err(Error::Checkpoint(format!("the run was begun with another {what} ({then}) than this one ({now})")))
+    Err(Error::OtherData { what, then: then.to_owned(), now: now.to_owned() })
 }

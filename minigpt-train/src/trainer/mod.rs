@@ -7,13 +7,14 @@ mod snapshots;
 mod step;
 
 use crate::change::Change;
-use crate::checkpoint::State;
-use crate::config::TrainConfig;
-use crate::error::Result;
+use crate::checkpoint::{Answers, State};
+use crate::config::{BestBy, TrainConfig};
+use crate::error::{Error, Result};
 use crate::estimate::Estimate;
 use crate::evaluate::{Evaluation, evaluate_batch};
 use crate::event::{Ended, Event, Observer, Report};
 use crate::optimizer::Optimizer;
+use crate::overfitting::OverfittingWatch;
 use crate::ranks::Ranks;
 use crate::recorder::Recorder;
 use crate::run_folder::RunFolder;
@@ -26,6 +27,9 @@ use minigpt_model::{Gpt, Parameter};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+
+/// Asks a model questions. The crate above knows how; here it only matters how many are answered.
+pub type Judge = Box<dyn FnMut(&Gpt) -> std::result::Result<Answers, String> + Send>;
 
 /// A run: a model, its data, its optimiser, and the folder where it leaves everything.
 pub struct Trainer {
@@ -53,6 +57,10 @@ pub struct Trainer {
     began: Instant,
     seconds_before: f64,
     estimate: Estimate,
+    overfitting: OverfittingWatch,
+    /// What was last told of a folder that could not be kept.
+    not_kept: String,
+    judge: Option<Judge>,
 }
 
 impl Trainer {
@@ -65,6 +73,12 @@ impl Trainer {
     pub fn with_changes(mut self, changes: Vec<Change>) -> Self {
         self.state.changes.extend(changes);
         self
+    }
+
+    /// The same run with somebody who asks the model questions, which a run needs whose best model is chosen by answers
+    /// ([`BestBy::Answers`]). On several ranks the first one asks.
+    pub fn with_judge(self, judge: Judge) -> Self {
+        Self { judge: Some(judge), ..self }
     }
 
     /// Stops this start of the run after so many minutes, whatever its settings say.
@@ -83,6 +97,9 @@ impl Trainer {
     /// Trains until the end, or until `stop` is set on any rank; then the step under way is finished and saved. On several
     /// ranks all call this, and the first one's observer is told what happens.
     pub fn run(&mut self, observer: &mut dyn Observer, stop: &AtomicBool) -> Result<Report> {
+        if self.config.best_by == BestBy::Answers && self.judge.is_none() && self.ranks.is_first() {
+            return Err(Error::Config("best_by is answers, but this run has no questions to ask".to_owned()));
+        }
         self.began = Instant::now();
         self.saved_at = self.began;
         let (step, steps) = (self.state.step, self.steps);
@@ -91,33 +108,42 @@ impl Trainer {
             steps,
             batches_per_epoch: self.data.train.batches_per_epoch(),
         });
+        // What was found in the folder before anybody watched.
+        self.record(observer, |_, _| {})?;
         let schedule = self.config.schedule(self.steps);
         let mut last = None;
         self.tell_patiently(&[], stop)?;
         // Also with next to no time, a start makes a step.
         let mut ended = self.ended().filter(|&why| why != Ended::TimeLimit);
         while ended.is_none() {
-            self.keep_snapshot()?;
+            self.keep_snapshot(observer)?;
             let rate = schedule.rate(self.state.step);
             let begun = Instant::now();
             let mut record = self.step_with(rate, stop)?;
             self.estimate.step(begun.elapsed());
             self.ranks.usual_step(self.estimate.usual_step());
             let step = record.step;
+            self.overfitting.step(record.loss);
             ended = self.ended();
             // Somebody who asks for an end does not wait for an evaluation.
             let last_step = matches!(ended, Some(Ended::Finished | Ended::TimeLimit));
             let scheduled = due(step, self.config.eval_interval) || record.epoch.is_some();
             if scheduled || last_step {
                 record.val_loss = self.validate(observer, stop)?;
-                self.keep_best(record.val_loss, scheduled, observer)?;
+                record.answers = self.ask(stop)?;
+                self.keep_best(&record, scheduled, observer)?;
             }
-            let noteworthy = record.val_loss.is_some() || record.epoch.is_some();
+            let judged = record.val_loss.is_some() || record.answers.is_some();
+            let noteworthy = judged || record.epoch.is_some();
             let logged = due(step, self.config.log_interval) || noteworthy || last_step || step == 1;
-            if let Some(recorder) = self.recorder.as_mut().filter(|_| logged) {
-                recorder.log(&record)?;
+            if logged {
+                self.record(observer, |recorder, folder| recorder.log(folder, &record))?;
             }
             observer.event(Event::Step { record: &record, logged, left: self.left() });
+            let overfitting = record.val_loss.and_then(|loss| self.overfitting.evaluation(step, loss));
+            if let Some(overfitting) = overfitting {
+                observer.event(Event::Overfitting(&overfitting));
+            }
             if due(step, self.config.sample_interval) {
                 self.sample(observer, stop)?;
             }
@@ -129,9 +155,9 @@ impl Trainer {
             }
             last = Some(record);
         }
-        self.keep_snapshot()?;
+        self.keep_snapshot(observer)?;
         let ended = ended.unwrap_or(Ended::Finished);
-        self.recorder.as_ref().map_or(Ok(()), Recorder::draw)?;
+        self.record(observer, Recorder::draw)?;
         let name = if self.state.best.is_some() { "best" } else { "last" };
         let model = self.run.as_ref().map_or_else(PathBuf::new, |run| run.join(name));
         let State { step, best, tokens, .. } = self.state;
@@ -168,6 +194,25 @@ impl Trainer {
         Ok(loss)
     }
 
+    /// How many questions the model answers, where its best state is chosen by that. The first rank asks and tells the others.
+    fn ask(&mut self, stop: &AtomicBool) -> Result<Option<Answers>> {
+        if self.config.best_by != BestBy::Answers {
+            return Ok(None);
+        }
+        let begun = Instant::now();
+        let own = match &mut self.judge {
+            Some(judge) if self.ranks.is_first() => {
+                let Answers { right, asked } = judge(&self.gpt).map_err(Error::Judge)?;
+                vec![right as f64, asked as f64]
+            }
+            _ => Vec::new(),
+        };
+        let of_ranks = self.tell_patiently(&own, stop)?;
+        self.estimate.evaluation(begun.elapsed());
+        let told = of_ranks.first().and_then(|numbers| numbers.first_chunk());
+        Ok(told.map(|&[right, asked]| Answers { right: right as u64, asked: asked as u64 }))
+    }
+
     /// Batches of one evaluation.
     fn evaluation_batches(&self) -> u64 {
         let all = self.data.val.as_ref().map_or(0, |val| val.batches_per_epoch());
@@ -202,7 +247,7 @@ impl Trainer {
         let step = self.state.step;
         let text = if self.ranks.is_first() { observer.sample(&self.gpt, step) } else { None };
         if let Some(text) = text {
-            self.recorder.as_mut().map_or(Ok(()), |recorder| recorder.sample(step, &text))?;
+            self.record(observer, |recorder, folder| recorder.sample(folder, step, &text))?;
             observer.event(Event::Sample { step, text: &text });
         }
         self.tell_patiently(&[], stop)?;

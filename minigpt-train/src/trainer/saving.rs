@@ -1,16 +1,20 @@
-//! What a run keeps: its best and its last checkpoint, and never a number that is none.
+//! What a run keeps: its best and its last checkpoint, in which every number is finite, and its records.
 
 use super::{Trainer, due};
-use crate::checkpoint::{self, Best, Model};
+use crate::checkpoint::{self, Answers, Best, Model};
+use crate::config::BestBy;
 use crate::epoch::ExactNumber;
 use crate::error::{Error, Result};
 use crate::event::{Event, Observer};
 use crate::flat;
 use crate::optimizer::Optimizer;
+use crate::record::{StepRecord, Warning};
 use crate::recorder::Recorder;
+use crate::run_folder::RunFolder;
 use crate::training_data::TrainingData;
 use candle_core::Tensor;
 use std::collections::HashMap;
+use std::path::Path;
 use std::time::Instant;
 
 impl Trainer {
@@ -23,9 +27,15 @@ impl Trainer {
             0 => "there is no checkpoint yet".to_owned(),
             step => format!("last/ holds step {step}, whose weights and moments were all finite"),
         };
-        let best = self.state.best.map_or_else(String::new, |Best { step, val_loss }| {
-            format!("; best/ holds step {step}, with a validation loss of {val_loss:.4}")
-        });
+        let best = match self.state.best {
+            Some(Best { step, val_loss: Some(loss), .. }) => {
+                format!("; best/ holds step {step}, with a validation loss of {loss:.4}")
+            }
+            Some(Best { step, answers: Some(Answers { right, asked }), .. }) => {
+                format!("; best/ holds step {step}, which answers {right} of {asked}")
+            }
+            _ => String::new(),
+        };
         Err(Error::Diverged { step, what: what.to_owned(), value, kept: last + &best })
     }
 
@@ -43,24 +53,62 @@ impl Trainer {
 
     pub(super) fn keep_best(
         &mut self,
-        val_loss: Option<f64>,
+        record: &StepRecord,
         scheduled: bool,
         observer: &mut dyn Observer,
     ) -> Result<()> {
-        let Some(val_loss) = val_loss else { return Ok(()) };
+        let step = self.state.step;
+        let found = Best { step, val_loss: record.val_loss, answers: record.answers };
+        let Some(score) = self.score(&found) else { return Ok(()) };
         if scheduled {
-            self.count_progress(val_loss);
+            self.count_progress(score);
         }
-        if self.state.best.is_some_and(|best| best.val_loss <= val_loss) {
+        let by_answers = self.config.best_by == BestBy::Answers;
+        // Of those that answer as many, the one that has trained longest is the surest.
+        let is_no_better = |best: f64| if by_answers { best < score } else { best <= score };
+        if self.state.best.and_then(|best| self.score(&best)).is_some_and(is_no_better) {
             return Ok(());
         }
         self.check_weights(&self.optimizer.state())?;
-        let step = self.state.step;
-        self.state.best = Some(Best { step, val_loss });
+        self.state.best = Some(found);
+        self.locate(observer)?;
         let Some(run) = &self.run else { return Ok(()) };
         observer.event(Event::Saving { step });
-        checkpoint::save(run, "best", self.model(), None)?;
+        let warning = checkpoint::save(run, "best", self.model(), None)?;
+        warning.iter().for_each(|warning| observer.event(Event::Warning(warning)));
         observer.event(Event::Saved { step, path: run.join("best") });
+        Ok(())
+    }
+
+    /// Finds the run's folder, which may have been moved.
+    pub(super) fn locate(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        let warning = self.run.as_mut().map_or(Ok(None), RunFolder::locate)?;
+        warning.iter().for_each(|warning| observer.event(Event::Warning(warning)));
+        Ok(())
+    }
+
+    /// Tells of a folder that could not be kept and that the run can do without.
+    /// What was told last is not told again.
+    pub(super) fn warn_of(&mut self, kept: Result<()>, observer: &mut dyn Observer) {
+        let Err(error) = kept else { return };
+        let text = error.to_string();
+        if text != self.not_kept {
+            observer.event(Event::Warning(&Warning::NotKept(error)));
+            self.not_kept = text;
+        }
+    }
+
+    /// Records something in the run's folder, and tells what goes wrong with that.
+    pub(super) fn record(
+        &mut self,
+        observer: &mut dyn Observer,
+        write: impl FnOnce(&mut Recorder, &Path),
+    ) -> Result<()> {
+        self.locate(observer)?;
+        if let (Some(run), Some(recorder)) = (&self.run, &mut self.recorder) {
+            write(recorder, run.path());
+            recorder.warnings().iter().for_each(|warning| observer.event(Event::Warning(warning)));
+        }
         Ok(())
     }
 
@@ -71,13 +119,21 @@ impl Trainer {
         Model { gpt: &self.gpt, extra: &self.extra, tokenizer, template }
     }
 
+    /// What models are compared by; less is better.
+    fn score(&self, best: &Best) -> Option<f64> {
+        match self.config.best_by {
+            BestBy::Loss => best.val_loss,
+            BestBy::Answers => best.answers.map(|answers| -(answers.right as f64)),
+        }
+    }
+
     /// What patience goes by.
-    fn count_progress(&mut self, val_loss: f64) {
+    fn count_progress(&mut self, score: f64) {
         let state = &mut self.state;
-        if state.scheduled_best.is_some_and(|best| best.0 <= val_loss) {
+        if state.scheduled_best.is_some_and(|best| best.0 <= score) {
             state.without_progress += 1;
         } else {
-            (state.scheduled_best, state.without_progress) = (Some(ExactNumber(val_loss)), 0);
+            (state.scheduled_best, state.without_progress) = (Some(ExactNumber(score)), 0);
         }
     }
 
@@ -108,17 +164,20 @@ impl Trainer {
         observer.event(Event::Saving { step });
         self.state.seconds = self.seconds();
         let moments = self.all_moments()?;
+        self.locate(observer)?;
         if let Some(run) = &self.run {
             self.check_weights(&moments)?;
-            self.recorder.as_ref().map_or(Ok(()), Recorder::draw)?;
-            let resume = Some((&self.state, &moments));
-            checkpoint::save(run, "last", self.model(), resume)?;
+            // The checkpoint comes first: nothing else that goes wrong may cost it.
+            let warning = checkpoint::save(run, "last", self.model(), Some((&self.state, &moments)))?;
+            warning.iter().for_each(|warning| observer.event(Event::Warning(warning)));
             observer.event(Event::Saved { step, path: run.join("last") });
             if self.config.keep_checkpoints > 0 {
-                checkpoint::save(run, &format!("step-{step:08}"), self.model(), resume)?;
-                checkpoint::rotate(run, self.config.keep_checkpoints)?;
+                let kept = checkpoint::save_numbered(run, self.model(), &self.state, &moments)
+                    .and_then(|()| checkpoint::rotate(run, self.config.keep_checkpoints));
+                self.warn_of(kept, observer);
             }
         }
+        self.record(observer, Recorder::draw)?;
         self.saved = step;
         (self.saved_at, self.save_took) = (Instant::now(), began.elapsed());
         Ok(())

@@ -5,6 +5,8 @@
 use super::Trainer;
 use crate::checkpoint::Model;
 use crate::error::Result;
+use crate::event::Observer;
+use crate::run_folder::SNAPSHOTS;
 use minigpt_formats::hugging_face::{self, SaveOptions};
 use minigpt_kernels::ElementType;
 use minigpt_model::parameters::Count;
@@ -16,20 +18,23 @@ const LARGEST: u64 = 5_000_000;
 
 impl Trainer {
     /// Keeps a copy of the model in f16 as `snapshots/step-N`, if one is due after the steps made.
-    pub(super) fn keep_snapshot(&self) -> Result<()> {
+    pub(super) fn keep_snapshot(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let unasked = if Count::of(self.gpt.config()).total <= LARGEST { ORDINARY } else { 0 };
         let step = self.state.step;
         if !is_due(step, self.steps, self.config.snapshots.unwrap_or(unasked)) {
             return Ok(());
         }
+        self.locate(observer)?;
         // Of several ranks one has the folder.
         let Some(run) = &self.run else { return Ok(()) };
         let Model { gpt, extra, tokenizer, .. } = self.model();
-        run.replace(&format!("snapshots/step-{step}"), |target| {
+        let kept = run.replace_own(&format!("{SNAPSHOTS}/step-{step}"), |target| {
             let options = SaveOptions { element_type: ElementType::F16, ..SaveOptions::default() };
             hugging_face::save_as(gpt.view(), extra, target, options, &mut |_, _| {})?;
             tokenizer.map_or(Ok(()), |tokenizer| Ok(tokenizer.save(target)?))
-        })
+        });
+        self.warn_of(kept, observer);
+        Ok(())
     }
 }
 

@@ -71,6 +71,7 @@ impl Trainer {
             epoch: epoch.map(|(epoch, _)| epoch),
             epoch_loss: epoch.and_then(|(_, loss)| loss),
             val_loss: None,
+            answers: None,
         })
     }
 

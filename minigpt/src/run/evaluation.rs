@@ -1,13 +1,16 @@
 //! The validation loss of a run's model, or of the one that a run would begin with, without a step and without a trace.
 
-use super::{OpenedData, Run, SETTINGS, check_memory, context, model, named_settings, open_run_data, shape};
+use super::{
+    Brought, OpenedData, Run, SETTINGS, base, check_memory, check_used, context, model, named_settings,
+    open_run_data, shape,
+};
 use crate::error::{Error, Result};
 use crate::model_place::ModelPlace;
 use crate::run_config::RunConfig;
 use crate::settings;
 use minigpt_formats::load;
 use minigpt_model::{Device, Gpt};
-use minigpt_train::{Workers, checkpoint, evaluate};
+use minigpt_train::{BestBy, TrainingData, Workers, checkpoint, evaluate};
 use std::path::{Path, PathBuf};
 
 /// How well a model predicts the validation part of a run.
@@ -32,10 +35,10 @@ impl Run {
         if !Self::is_at(out) {
             return Err(Error::NoRun(out.to_owned()));
         }
-        let config = RunConfig::read(&out.join(SETTINGS), changes)?;
+        let config = RunConfig::of_run(&out.join(SETTINGS), &settings::with_sections(changes)?)?;
         let best = out.join("best");
         let folder = if best.is_dir() { best } else { out.join("last") };
-        let opened = open_run_data(&config, Some(&folder), None)?;
+        let opened = open_run_data(&config, Some(&folder), &Brought::by(Some(&folder))?, None)?;
         let gpt = load(&folder, device)?.gpt;
         measure(&config, opened, &gpt, Some(folder))
     }
@@ -50,9 +53,11 @@ impl Run {
         let from = from.map(ModelPlace::find).transpose()?;
         let from = from.as_ref().map(|place| place.path.as_path());
         let changes = settings::with_sections(changes)?;
+        from.map_or(Ok(()), |from| base::check(from, &changes))?;
         let named = named_settings(&changes);
         let context = from.map(|from| context(&config, from, &named)).transpose()?;
-        let opened = open_run_data(&config, from, context)?;
+        let opened = open_run_data(&config, from, &Brought::by(from)?, context)?;
+        check_used(&config, &changes, opened.kind)?;
         config.model = shape(&config, &opened.data, from, context, &named)?;
         check_memory(&config, 1)?;
         let gpt = model(&config, from, device)?.gpt;
@@ -67,7 +72,10 @@ fn measure(
     model: Option<PathBuf>,
 ) -> Result<RunEvaluation> {
     let nothing = || Error::Data(format!("{}: there is no validation part", config.data.path));
-    let mut val = opened.data.val.ok_or_else(nothing)?;
+    let TrainingData { train, val, .. } = opened.data;
+    // What is to be known by heart is judged by itself.
+    let by_heart = (config.train.best_by == BestBy::Answers).then_some(train);
+    let mut val = val.or(by_heart).ok_or_else(nothing)?;
     let batches = if config.train.eval_iters == 0 { u64::MAX } else { config.train.eval_iters };
     let workers = Workers::for_model(gpt).map_err(minigpt_train::Error::from)?;
     let evaluation = evaluate(gpt, &mut val, batches, &workers, |_| {})?;

@@ -1,8 +1,9 @@
 //! How the other ranks learn what the first one is about to train: they open neither its configuration nor its folder.
 
-use super::{OpenedData, Run, check_memory, open_data};
+use super::{Brought, OpenedData, Run, check_memory, open_data};
 use crate::error::{Error, Result};
 use crate::run_config::RunConfig;
+use minigpt_formats::ChatTemplate;
 use minigpt_model::{Device, Gpt};
 use minigpt_tokenizer::Tokenizer;
 use minigpt_train::{Exchange, Trainer, checkpoint};
@@ -19,13 +20,20 @@ pub(super) struct Invitation {
     config: String,
     /// The files of the tokenizer, by name, where the model that is trained further brings it.
     tokenizer: Option<Vec<(String, String)>>,
+    /// Its chat template: the source, and its tokens by role.
+    template: Option<(String, Vec<(String, String)>)>,
+    /// The tokens that end an answer in it.
+    ends: Vec<u32>,
     /// Where the run stands, as its checkpoint has it; none for a new one.
     state: Option<String>,
 }
 
 impl Invitation {
-    pub fn new(config: &RunConfig, tokenizer: Option<&Tokenizer>, state: Option<String>) -> Result<Self> {
-        Ok(Self { config: config.to_toml()?, tokenizer: tokenizer.map(packed).transpose()?, state })
+    pub fn new(config: &RunConfig, brought: &Brought, state: Option<String>) -> Result<Self> {
+        let Brought { tokenizer, template, ends } = brought;
+        let template = template.as_ref().map(|template| (template.source.clone(), template.tokens.clone()));
+        let tokenizer = tokenizer.as_ref().map(packed).transpose()?;
+        Ok(Self { config: config.to_toml()?, tokenizer, template, ends: ends.clone(), state })
     }
 
     /// Tells the other ranks, if there are any.
@@ -49,17 +57,21 @@ impl Run {
     /// Takes part in a run that the first rank starts or goes on with. The data is opened here, at the same place; nothing
     /// else is read, and nothing is written.
     pub fn join(exchange: Arc<dyn Exchange>, device: &Device) -> Result<Self> {
-        let Invitation { config, tokenizer, state } = Invitation::receive(&exchange)?;
+        let Invitation { config, tokenizer, template, ends, state } = Invitation::receive(&exchange)?;
         let config = RunConfig::parse(&config, &[])?;
-        let tokenizer = tokenizer.map(unpacked).transpose()?;
-        let OpenedData { data, bad_lines, kind, notes, .. } =
-            open_data(&config, tokenizer, config.model.block_size)?;
+        let brought = Brought {
+            tokenizer: tokenizer.map(unpacked).transpose()?.map(Tokenizer::leaving_out),
+            template: template.map(|(source, tokens)| ChatTemplate { source, tokens }),
+            ends,
+        };
+        let OpenedData { data, bad_lines, kind, notes } =
+            open_data(&config, &brought, config.model.block_size)?;
         check_memory(&config, exchange.ranks())?;
         let tokenizer = data.tokenizer.clone();
         let gpt = Gpt::initialized(config.model.clone(), config.init, config.train.seed, device)?;
         let state = state.map(|text| checkpoint::parse_state(&text)).transpose()?;
         let trainer = Trainer::join(exchange, gpt, data, config.train.clone(), state)?;
-        Ok(Self { trainer, config, changes: Vec::new(), tokenizer, bad_lines, kind, notes })
+        Ok(Self { trainer, config, changes: Vec::new(), tokenizer, bad_lines, kind, notes, base: None })
     }
 }
 

@@ -186,7 +186,9 @@ impl<'a> Planner<'a> {
         let source = run_plan::open(&open)?;
         let glance = Glance::of(&source)?;
         // A small share of the machine's arithmetic, for a context that suits small models.
-        let asked = Asked { tokenizer: tokenizer(&glance).map(str::to_owned), ..Asked::default() };
+        // Its runs are compared by their validation loss.
+        let asked =
+            Asked { tokenizer: tokenizer(&glance).map(str::to_owned), held_out: true, ..Asked::default() };
         let recipe = Recipe::choose(&glance, &asked, 1e12);
         let mut table = recipe.to_table(&glance);
         settle(&mut table);
@@ -229,18 +231,24 @@ impl<'a> Planner<'a> {
     }
 
     /// Steps of the longest runs at most.
-    fn most_steps(&self) -> u64 {
+    fn most_steps(&self) -> Result<u64> {
         let epoch = self.unique_tokens / self.tokens_per_step;
         // The last batch of an epoch is dropped where it is not full.
         let most = (epoch as f64 * self.options.epochs) as u64;
         match self.options.tokens {
-            Some(tokens) => most.min(tokens / self.tokens_per_step),
-            None => most,
+            Some(tokens) if tokens / self.tokens_per_step > most => Err(Error::Data(format!(
+                "{}: {tokens} tokens are more than the {} that {} epochs of it have",
+                self.title,
+                most * self.tokens_per_step,
+                self.options.epochs
+            ))),
+            Some(tokens) => Ok(tokens / self.tokens_per_step),
+            None => Ok(most),
         }
     }
 
     fn plan(&self) -> Result<SweepPlan> {
-        let most = self.most_steps();
+        let most = self.most_steps()?;
         if most >> (COUNTS - 1) < FEWEST_STEPS {
             return Err(Error::Data(format!(
                 "{}: {} tokens to learn from are too few: the shortest run, with an eighth of the longest one's, should make at \

@@ -123,7 +123,7 @@ impl Sweep {
             Ok(report) if report.ended == Ended::Stopped => return Ok(()),
             Ok(report) => {
                 // There is one evaluation, after the last step: the best is the only one.
-                let loss = report.best.map(|best| best.val_loss);
+                let loss = report.best.and_then(|best| best.val_loss);
                 let no_validation =
                     || Error::Data(format!("{}: there is no validation part", self.plan.title));
                 let loss = Some(loss.ok_or_else(no_validation)?);

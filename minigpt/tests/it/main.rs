@@ -9,6 +9,10 @@ mod fine_tune;
 mod look_inside;
 #[path = "../../examples/stream_tokens.rs"]
 mod stream_tokens;
+#[path = "../../examples/structured_output.rs"]
+mod structured_output;
+#[path = "../../examples/train_in_memory.rs"]
+mod train_in_memory;
 #[path = "../../examples/train_on_text.rs"]
 mod train_on_text;
 
@@ -20,7 +24,9 @@ fn every_example_runs() {
     fine_tune::main().unwrap();
     look_inside::main().unwrap();
     stream_tokens::main().unwrap();
+    structured_output::main().unwrap();
     train_on_text::main().unwrap();
+    train_in_memory::main().unwrap();
 }
 
 /// It had GPT-2's 12 layers and width 768.

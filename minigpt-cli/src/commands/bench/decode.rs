@@ -1,7 +1,7 @@
 //! Tokens written one after another, as `minigpt generate` writes them.
 
 use super::model::{ModelArgs, cache_bytes, check_memory, fits, inference_bytes};
-use super::report::{Report, Work};
+use super::report::{Report, Weights, Work};
 use super::times::Times;
 use super::{NOTES, random_prompts};
 use crate::dtype;
@@ -29,11 +29,12 @@ pub struct DecodeArgs {
     /// Texts to write at once.
     #[arg(long, alias = "batch", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: u32,
-    /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
-    #[arg(long, default_value = "f32", value_parser = dtype::among(dtype::TO_RUN))]
-    dtype: ElementType,
+    /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact. Default: quantised
+    /// matrices as the file has them, others in f32.
+    #[arg(long, ignore_case = true, value_parser = dtype::among(dtype::TO_RUN))]
+    dtype: Option<ElementType>,
     /// How keys and values of the tokens so far are kept: in f16 they take half the memory.
-    #[arg(long, value_name = "TYPE", aliases = ["cache-type-k", "cache-type-v"], overrides_with = "cache_type", default_value = "f32", value_parser = dtype::among(dtype::TO_CACHE))]
+    #[arg(long, value_name = "TYPE", aliases = ["cache-type-k", "cache-type-v"], overrides_with = "cache_type", default_value = "f32", ignore_case = true, value_parser = dtype::among(dtype::TO_CACHE))]
     cache_type: ElementType,
     /// How often to measure.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -64,7 +65,7 @@ pub fn run(args: &DecodeArgs) -> Result<()> {
     let times = Times::of(args.warm_up, args.repeat, || write(&gpt, &prompts, lengths.new))?;
     let Lengths { prompt, new } = lengths;
     let title = t!("decode {}: {rows} × {new} tokens after prompts of {prompt}", args.model.title(&config));
-    let work = work(&config, rows, lengths, args);
+    let work = work(&gpt, rows, lengths, args);
     Report::new("decode", config, work, &times)?.show(args.json, &title)
 }
 
@@ -92,16 +93,16 @@ fn write(gpt: &Gpt, prompts: &[Vec<u32>], max_new_tokens: usize) -> Result<Durat
 }
 
 /// What one step takes: all weights of matrices, once for all rows, and the keys and values of each row so far.
-fn work(config: &Config, rows: usize, lengths: Lengths, args: &DecodeArgs) -> Work {
+fn work(gpt: &Gpt, rows: usize, lengths: Lengths, args: &DecodeArgs) -> Work {
+    let config = gpt.config();
     let seen = lengths.prompt + lengths.new / 2;
     let plan = Plan::new(config, rows, seen);
-    let looked_up = if config.tie_word_embeddings { 0 } else { plan.parameters.token_embedding };
-    let weights = plan.parameters.total - plan.parameters.position_embedding - looked_up;
     let narrower = args.cache_type.bytes_an_element() / ElementType::F32.bytes_an_element();
     let cache = narrower * rows as f64 * cache_bytes(config, seen) as f64;
     Work {
         tokens: rows as u64,
         flops: rows as f64 * plan.forward_flops_per_token as f64,
-        bytes_read: Some(args.dtype.bytes_an_element() * weights as f64 + cache),
+        bytes_read: Some(gpt.bytes_per_step() as f64 + cache),
+        weights: Some(Weights::of(gpt)),
     }
 }

@@ -2,7 +2,7 @@
 //! before it is asked for.
 
 use crate::language::{counted, t};
-use crate::{dtype, models};
+use crate::models;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use minigpt::{ModelPlace, machine, settings};
@@ -94,8 +94,8 @@ impl ModelArgs {
     }
 
     /// The model as commands run it, with its matrices in fewer bits.
-    pub fn open_as(&self, config: &Config, dtype: ElementType) -> Result<Gpt> {
-        let gpt = match (self.folder(), dtype::quantized(dtype)) {
+    pub fn open_as(&self, config: &Config, dtype: Option<ElementType>) -> Result<Gpt> {
+        let gpt = match (self.folder(), dtype) {
             (Some(model), Some(dtype)) => {
                 let files = OnDisk::open(&ModelPlace::find(model)?.path)?;
                 files.model()?.load_as(&Device::Cpu, Some(dtype))?.gpt

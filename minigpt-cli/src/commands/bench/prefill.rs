@@ -1,7 +1,7 @@
 //! The reading of a prompt.
 
 use super::model::{ModelArgs, check_memory, fits, inference_bytes};
-use super::report::{Report, Work};
+use super::report::{Report, Weights, Work};
 use super::times::Times;
 use super::{NOTES, random_prompts};
 use crate::dtype;
@@ -26,9 +26,10 @@ pub struct PrefillArgs {
     /// Prompts to read at once.
     #[arg(long, alias = "batch", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: u32,
-    /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact.
-    #[arg(long, default_value = "f32", value_parser = dtype::among(dtype::TO_RUN))]
-    dtype: ElementType,
+    /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact. Default: quantised
+    /// matrices as the file has them, others in f32.
+    #[arg(long, ignore_case = true, value_parser = dtype::among(dtype::TO_RUN))]
+    dtype: Option<ElementType>,
     /// How often to measure.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repeat: u32,
@@ -54,7 +55,7 @@ pub fn run(args: &PrefillArgs) -> Result<()> {
     let prompts = random_prompts(rows, prompt, config.vocab_size);
     let times = Times::of(args.warm_up, args.repeat, || read(&gpt, &prompts))?;
     let title = t!("prefill {}: {rows} × {prompt} tokens", args.model.title(&config));
-    let work = work(&config, rows, prompt);
+    let work = Work { weights: Some(Weights::of(&gpt)), ..work(&config, rows, prompt) };
     Report::new("prefill", config, work, &times)?.show(args.json, &title)
 }
 
@@ -76,5 +77,5 @@ fn work(config: &Config, rows: usize, prompt: usize) -> Work {
     let spared = 2.0 * (c * c + 2.0 * c * inner + v * c) + 4.0 * c * t;
     let masked = masked_flops(config, config.n_layer - 1, prompt) as f64;
     let row = t * all - (t - 1.0) * spared - masked;
-    Work { tokens: (rows * prompt) as u64, flops: rows as f64 * row, bytes_read: None }
+    Work { tokens: (rows * prompt) as u64, flops: rows as f64 * row, bytes_read: None, weights: None }
 }

@@ -2,16 +2,16 @@
 
 use super::times::Times;
 use crate::language::{counted, t, tr};
-use crate::{output, screen};
+use crate::{dtype, output, screen};
 use anyhow::Result;
 use minigpt::limit::Limit;
 use minigpt::machine;
 use minigpt_charts::{Table, bytes, count, metric};
-use minigpt_model::Config;
+use minigpt_model::{Config, Gpt};
 use serde::Serialize;
 
 /// What one repeat does.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Work {
     /// Tokens that are learned from, written or read.
     pub tokens: u64,
@@ -19,6 +19,22 @@ pub struct Work {
     pub flops: f64,
     /// Bytes that must come from memory, where that is what limits it.
     pub bytes_read: Option<f64>,
+    /// How the weights are kept, where that can be chosen.
+    pub weights: Option<Weights>,
+}
+
+/// How the weights of a model are kept.
+#[derive(Debug, Clone, Serialize)]
+pub struct Weights {
+    dtype: String,
+    weights_bytes: u64,
+}
+
+impl Weights {
+    /// Those of a model.
+    pub fn of(gpt: &Gpt) -> Self {
+        Self { dtype: dtype::names(gpt), weights_bytes: gpt.stored_bytes() }
+    }
 }
 
 /// Figures of the fastest repeat, unless they say otherwise.
@@ -33,6 +49,8 @@ pub struct Report {
     /// The most memory that the program had; null where the system doesn't tell.
     peak_rss_bytes: Option<u64>,
     share_of_product_rate: f64,
+    #[serde(flatten)]
+    weights: Option<Weights>,
     #[serde(flatten)]
     reading: Option<Reading>,
     limit: Limit,
@@ -71,6 +89,7 @@ impl Report {
                 read_bytes_per_second: bytes / best,
                 share_of_read_rate: bytes / best / limit.read_bytes_per_second,
             }),
+            weights: work.weights,
             limit,
             repeats: times.repeats(),
             tokens_per_step: work.tokens,
@@ -94,6 +113,9 @@ impl Report {
         table.row([tr("ms a step"), &rate(self.ms_per_step), &rate(self.median_ms_per_step)]);
         if let Some(peak) = self.peak_rss_bytes {
             table.row([tr("memory at most"), &bytes(peak)]);
+        }
+        if let Some(Weights { dtype, weights_bytes }) = &self.weights {
+            table.row([tr("weights"), dtype, &bytes(*weights_bytes)]);
         }
         table.draw_within(screen::table_columns())
     }

@@ -59,7 +59,7 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     let title = t!("train {}: {rows} rows of {context} tokens", args.model.title(&config));
     let masked = 3 * rows as u64 * masked_flops(&config, config.n_layer, context);
     let flops = plan.train_flops_per_step.saturating_sub(masked) as f64;
-    let work = Work { tokens: (rows * context) as u64, flops, bytes_read: None };
+    let work = Work { tokens: (rows * context) as u64, flops, bytes_read: None, weights: None };
     Report::new("train", config, work, &times)?.show(args.json, &title)
 }
 

@@ -8,7 +8,8 @@ mod settings;
 mod talk;
 
 use crate::models::{self, ContextArgs, LoadArgs};
-use crate::sampling::SamplingArgs;
+use crate::sampling::{self, SamplingArgs};
+use crate::structured::StructuredArgs;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use minigpt::{Format, ModelFolder};
@@ -24,7 +25,7 @@ pub struct ChatArgs {
     #[arg(required_unless_present = "server")]
     model: Option<PathBuf>,
     /// Talk with a model on a server that speaks OpenAI's interface, such as http://127.0.0.1:8080.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["format", "changes", "dtype", "device", "ctx_size"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["format", "changes", "dtype", "cache_type", "device", "exact", "ctx_size", "json_schema", "grammar"])]
     server: Option<String>,
     /// The key that this server asks for; MINIGPT_API_KEY says the same.
     #[arg(long, value_name = "KEY", requires = "server")]
@@ -34,6 +35,8 @@ pub struct ChatArgs {
     format: Option<FormatName>,
     #[command(flatten)]
     sampling: SamplingArgs,
+    #[command(flatten)]
+    structured: StructuredArgs,
     /// Change a setting before the first question, for example guard=off; /show lists them.
     #[arg(long = "set", value_name = "NAME=VALUE")]
     changes: Vec<String>,
@@ -68,20 +71,28 @@ pub fn run(args: &ChatArgs) -> Result<()> {
         Some(FormatName::Plain) => Format::Plain,
         None => model.format()?.clone(),
     };
-    let mut chat = begin(model, format, &args.sampling)?;
-    for change in &args.changes {
-        let (name, value) =
-            change.split_once('=').with_context(|| format!("--set {change}: write name=value"))?;
-        chat.settings.set(name.trim(), value.trim())?;
-    }
+    let constraint = args.structured.constraint(&model)?;
+    let mut chat = begin(model, format, &args.sampling, &args.changes)?;
+    chat.settings.generation.constraint = constraint;
     chat.run()
 }
 
 /// A chat with a model, with the settings that were asked for; from here on Ctrl-C ends an answer.
-pub fn begin(model: ModelFolder, format: Format, sampling: &SamplingArgs) -> Result<Chat> {
+pub fn begin(
+    model: ModelFolder,
+    format: Format,
+    sampling: &SamplingArgs,
+    changes: &[String],
+) -> Result<Chat> {
     let mut chat = Chat::new(model, format)?;
     sampling.apply(&mut chat.settings.generation);
     chat.settings.generation.validate()?;
+    for change in changes {
+        let (name, value) =
+            change.split_once('=').with_context(|| format!("--set {change}: write name=value"))?;
+        chat.settings.set(name.trim(), value.trim())?;
+    }
+    sampling::say_unused(&chat.settings.generation, &sampling.of_a_draw());
     ctrlc::set_handler(stop_answer).context("Ctrl-C could not be watched")?;
     Ok(chat)
 }

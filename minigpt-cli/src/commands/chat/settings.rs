@@ -17,6 +17,12 @@ pub fn show(settings: &ChatSettings) -> String {
     table.row(["min_p", &generation.min_p.to_string(), tr("at least this part of the likeliest one's")]);
     let penalty = generation.repetition_penalty.to_string();
     table.row(["repetition_penalty", &penalty, tr("above 1: less of what was said already")]);
+    let [frequency, presence] =
+        [generation.frequency_penalty, generation.presence_penalty].map(|penalty| penalty.to_string());
+    table.row(["frequency_penalty", &frequency, tr("subtracted for each time that a token was written")]);
+    table.row(["presence_penalty", &presence, tr("subtracted once from a token that was written")]);
+    let window = generation.repeat_last_n.map_or_else(|| tr("whole text").to_owned(), |n| n.to_string());
+    table.row(["repeat_last_n", &window, tr("tokens that the penalties look at")]);
     table.row(["max_new_tokens", &generation.max_new_tokens.to_string(), tr("the longest answer")]);
     table.row(["seed", &generation.seed.to_string(), tr("the same seed, the same answers")]);
     let stop = format!("{:?}", generation.stop_strings.first().map_or("", String::as_str));

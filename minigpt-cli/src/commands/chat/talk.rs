@@ -4,13 +4,14 @@ use super::STOP;
 use super::editor::{Terminal, Typed};
 use super::lines::{Lines, Said};
 use super::settings;
+use crate::arguments::{RANDOM, draw_seed};
 use crate::input::{self, MOST_TEXT};
 use crate::language::{t, tr};
-use crate::{language, output};
+use crate::{language, output, sampling};
 use anyhow::{Context, Result, ensure};
 use minigpt::{ChatSettings, Conversation, Format, ModelFolder};
 use minigpt_charts::bytes;
-use minigpt_data::Role;
+use minigpt_data::{Role, Unknown};
 use minigpt_generate::{
     Engine, EngineConfig, EngineEvent, FinishReason, GenerationConfig, Request, repetition,
 };
@@ -135,9 +136,13 @@ impl Chat {
     }
 
     fn command(&mut self, command: &str) -> Result<Next> {
-        let mut words = command.split_whitespace();
-        let (name, rest) = (words.next().unwrap_or(""), words.collect::<Vec<_>>().join(" "));
+        let command = command.trim();
+        let (name, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
+        let rest = rest.trim_start();
         match name {
+            "help" | "?" | "quit" | "exit" | "bye" | "reset" | "clear" | "show" if !rest.is_empty() => {
+                output::note(&format!("/{name} stands alone: leave out {rest:?}"));
+            }
             "help" | "?" => output::note(tr(HELP).trim_end()),
             // `/bye` and `/clear` are Ollama's.
             "quit" | "exit" | "bye" => return Ok(Next::Quit),
@@ -153,23 +158,22 @@ impl Chat {
             }
             "set" => {
                 // As Ollama writes it: /set parameter temperature 0.7.
-                let (name, value) =
-                    rest.strip_prefix("parameter ")
-                        .unwrap_or(&rest)
-                        .split_once([' ', '='])
-                        .context("write the setting and its value, for example /set temperature 0.7")?;
-                self.settings.set(name, value.trim())?;
-                output::note(&t!("{name} is {}", value.trim()));
+                let (name, value) = rest
+                    .strip_prefix("parameter ")
+                    .unwrap_or(rest)
+                    .split_once([' ', '='])
+                    .context("write the setting and its value, for example /set temperature 0.7")?;
+                self.set(name.trim(), value.trim())?;
             }
             "save" | "load" if rest.is_empty() => output::note(&format!("name the file: /{name} talk.jsonl")),
             "save" => {
-                let path = Path::new(&rest);
+                let path = Path::new(rest);
                 minigpt_files::write_file(path, format!("{}\n", self.talk.to_json()).as_bytes())?;
                 output::note(&format!("{} turns saved in {rest}", self.talk.turns().len()));
             }
             "load" => {
-                let text = minigpt_files::read_text(Path::new(&rest), MOST_TEXT)?;
-                self.talk.load_json(&text).with_context(|| rest.clone())?;
+                let text = minigpt_files::read_text(Path::new(rest), MOST_TEXT)?;
+                self.talk.load_json(&text).with_context(|| rest.to_owned())?;
                 output::note(&format!("{} turns loaded", self.talk.turns().len()));
             }
             _ => output::note(&t!("there is no /{name}\n{}", tr(HELP).trim_end())),
@@ -177,9 +181,21 @@ impl Chat {
         Ok(Next::Go)
     }
 
+    /// Changes a setting; says so, and whether that has an effect.
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let drawn = (name == "seed" && value == RANDOM).then(draw_seed).map(|(seed, _)| seed.to_string());
+        let value = drawn.as_deref().unwrap_or(value);
+        self.settings.set(name, value)?;
+        output::note(&t!("{name} is {value}"));
+        let of_a_draw = ["top_k", "top_p", "min_p", "seed"].contains(&name.replace('-', "_").as_str());
+        sampling::say_unused(&self.settings.generation, &[(name, of_a_draw)]);
+        Ok(())
+    }
+
     /// Answers a message, piece by piece. An answer that fails takes its question back.
     fn answer(&mut self, message: &str) -> Result<()> {
-        output::unknown("your message", self.model.need_tokenizer()?, message);
+        let tokenizer = self.model.need_tokenizer()?;
+        output::unknown("your message", tokenizer, &Unknown::of(tokenizer, message));
         self.talk.say(Role::User, message);
         match self.write_answer() {
             Ok(answer) => {

@@ -135,6 +135,9 @@ pub(super) fn cleaned(cleaned: &Cleaned) -> String {
     for (_, things) in dropped.iter().filter(|(number, _)| *number > 0) {
         text.push_str(&t!(", {things} dropped"));
     }
+    if cleaned.replaced > 0 {
+        text.push_str(&t!(", {} replaced by U+FFFD", counted(cleaned.replaced, "broken character")));
+    }
     if cleaned.line_ends > 0 {
         text.push_str(&t!(", {} made \\n", counted(cleaned.line_ends, "line end")));
     }

@@ -1,7 +1,8 @@
 //! `minigpt data show`: examples as they are written, or one as the model gets it.
 
 use super::reading::ReadingArgs;
-use crate::language::{t, tr};
+use super::skipped;
+use crate::language::{counted, t, tr};
 use crate::{output, screen};
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
@@ -117,22 +118,27 @@ fn examples(source: Source, args: &ShowArgs) -> Result<Vec<Shown>> {
         }
         Source::Records(file) => {
             let mut row = 0;
-            file.read(Some(last as u64), &mut |_, record| {
+            let summary = file.read(Some(last as u64), &mut |_, record| {
                 row += 1;
                 if row > skipped {
                     shown.push(Shown::record(row, record));
                 }
                 Ok(())
             })?;
+            skipped::report(file.name(), &summary.bad);
         }
         Source::Text(text) => {
             let mut all = String::new();
-            text.read(Some(last as u64 * LINE), &mut |chunk| {
+            let summary = text.read(Some(last as u64 * LINE), &mut |chunk| {
                 if let TextChunk::Text(chunk) = chunk {
                     all.push_str(chunk);
                 }
                 Ok(())
             })?;
+            if summary.bad_rows > 0 {
+                let skipped = counted(summary.bad_rows, "bad line");
+                output::note(&format!("skipped {skipped}: see `minigpt data stats`"));
+            }
             let lines = all.lines().enumerate().skip(skipped).take(wanted);
             shown.extend(lines.map(|(i, line)| Shown {
                 row: i + 1,
@@ -212,6 +218,9 @@ fn show_row(args: &ShowArgs, row: usize) -> Result<()> {
     let corpus = Corpus::open(&args.file, &options)?;
     output::note(&format!("{}: {}", args.file.display(), corpus.read_as));
     let pad = corpus.tokenizer.as_ref().and_then(|tokenizer| tokenizer.special_id(minigpt_tokenizer::PAD));
+    if let CorpusParts::Qa { bad, .. } = &corpus.parts {
+        skipped::report(&args.file.display().to_string(), bad);
+    }
     let (ids, counts, rows) = match (corpus.parts, args.part) {
         (CorpusParts::Qa { train, .. }, PartName::Train) => of_examples(&train, row)?,
         (CorpusParts::Qa { val: Some(val), .. }, PartName::Val) => of_examples(&val, row)?,

@@ -6,7 +6,7 @@ use crate::commands::{chat, serve, train::announce};
 use crate::input::{self, MOST_TEXT};
 use crate::language::{t, tr};
 use crate::progress::Progress;
-use crate::{output, screen, stop};
+use crate::{output, screen, shell, stop};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use minigpt::{Answered, ModelFolder, Place, Run, RunConfig, answer_all};
@@ -18,7 +18,6 @@ use minigpt_train::{Ended, Report, checkpoint};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
 use view::View;
 
 /// Train a small model on the built-in questions and answers, score it, and talk with it.
@@ -44,8 +43,6 @@ const CONFIG: &str = include_str!("../../../../configs/builtin.toml");
 pub const QUESTIONS: [&str; 3] =
     ["智利的首都是哪里？", "谁最先登上月球？", "How many colors are in a rainbow?"];
 
-/// Set by Ctrl-C while the model learns: the step under way is finished and saved.
-static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// Whether the model has learned: from then on Ctrl-C means something else.
 static LEARNED: AtomicBool = AtomicBool::new(false);
 /// Whether there is a chat, in which Ctrl-C stops an answer.
@@ -56,8 +53,7 @@ pub fn run(args: &DemoArgs) -> Result<()> {
     let config = RunConfig::parse(CONFIG, &args.changes)?;
     let out = if args.fresh { unused(&args.out)? } else { args.out.clone() };
     let choice = choose(&out)?;
-    ctrlc::set_handler(ctrl_c).context("Ctrl-C could not be watched")?;
-    stop::on_termination(&STOP)?;
+    stop::watch_with(ctrl_c)?;
     let _shown = args.serve.then(|| serve::show_run(&out)).transpose()?;
     let model = match choice {
         Choice::Quit => return Ok(()),
@@ -69,7 +65,7 @@ pub fn run(args: &DemoArgs) -> Result<()> {
             };
             announce(&run.changes);
             // The curve goes on where it was; one that can't be read is only not drawn.
-            let earlier = record::read(&out.join("metrics.jsonl")).unwrap_or_default();
+            let earlier = record::read(&out.join("metrics.jsonl")).unwrap_or_default().records;
             let report = learn(run, earlier)?;
             if report.ended == Ended::Stopped {
                 let step = count(report.step);
@@ -137,9 +133,10 @@ fn at_terminal() -> bool {
 fn ctrl_c() {
     if CHATTING.load(Ordering::Relaxed) {
         chat::stop_answer();
-    } else if LEARNED.load(Ordering::Relaxed) || STOP.swap(true, Ordering::Relaxed) {
-        // The model is saved, or somebody is in a hurry.
+    } else if LEARNED.load(Ordering::Relaxed) {
         std::process::exit(130);
+    } else {
+        stop::ctrl_c(Some(stop::NOTE));
     }
 }
 
@@ -153,12 +150,11 @@ fn learn(run: Run, earlier: Vec<StepRecord>) -> Result<Report> {
     let Run { mut trainer, config, tokenizer, .. } = run;
     let tokenizer = tokenizer.context("the demo has no tokenizer")?;
     let mut view = View::new(&config, tokenizer, earlier, std::io::stderr().is_terminal());
-    let report = trainer.run(&mut view, &STOP);
+    let report = trainer.run(&mut view, stop::requested());
     view.finish();
     let report = report?;
     LEARNED.store(true, Ordering::Relaxed);
-    // From here on there is nothing to save: a request to terminate is obeyed at once.
-    STOP.store(true, Ordering::Relaxed);
+    stop::nothing_to_save();
     output::note(&t!("\nlearned in {:.0} s, {} steps", report.seconds, count(report.step)));
     Ok(report)
 }
@@ -197,9 +193,9 @@ fn answer(model: &ModelFolder, task: &'static str, pairs: Vec<builtin::Pair>) ->
 fn next_steps(model: &Path, unfinished: Option<&Path>) -> Result<()> {
     let mut table = Table::default();
     if let Some(run) = unfinished {
-        table.row([tr("go on"), &format!("minigpt demo --out {}", run.display())]);
+        table.row([tr("go on"), &format!("minigpt demo --out {}", shell::path(run))]);
     }
-    let model = model.display();
+    let model = shell::path(model);
     table.row([tr("talk with it"), &format!("minigpt chat --model {model}")]);
     table.row([
         tr("look inside"),

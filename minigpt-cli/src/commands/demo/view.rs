@@ -2,11 +2,11 @@
 //! better. A picture that is redrawn on a terminal, lines elsewhere.
 
 use super::QUESTIONS;
-use crate::language::{picture, t, tr};
+use crate::language::{duration, picture, t, tr};
 use crate::{output, screen};
 use indicatif::{ProgressBar, ProgressStyle};
 use minigpt::RunConfig;
-use minigpt_charts::{count, cut, duration, printable, width};
+use minigpt_charts::{count, cut, printable, width};
 use minigpt_data::{QaEncoder, builtin};
 use minigpt_generate::{GenerationConfig, generate};
 use minigpt_model::Gpt;
@@ -127,7 +127,8 @@ impl Observer for View {
             }
             Event::Evaluating { .. } => self.bar.set_prefix(tr(", evaluating")),
             Event::Saving { .. } => self.bar.set_prefix(tr(", saving")),
-            Event::Sample { .. } | Event::Saved { .. } => {}
+            Event::Sample { .. } | Event::Saved { .. } | Event::Overfitting(_) => {}
+            Event::Warning(warning) => self.bar.suspend(|| output::note(&warning.to_string())),
         }
     }
 

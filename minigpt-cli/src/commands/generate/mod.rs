@@ -10,10 +10,11 @@ use crate::ids::Ids;
 use crate::models::{ContextArgs, LoadArgs, ModelArg};
 use crate::output;
 use crate::sampling::SamplingArgs;
+use crate::structured::StructuredArgs;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use minigpt::ModelFolder;
-use minigpt_generate::{Completion, generate, generate_explained};
+use minigpt_generate::{Completion, generate_watched};
 use prompts::Prompts;
 use settings::{Setting, Variants};
 use show::{ALTERNATIVES, Clock};
@@ -46,6 +47,8 @@ pub struct GenerateArgs {
     raw: bool,
     #[command(flatten)]
     sampling: SamplingArgs,
+    #[command(flatten)]
+    structured: StructuredArgs,
     /// How many tokens to write before a stop token may come.
     #[arg(long, value_name = "N", default_value_t = 0)]
     min_new_tokens: usize,
@@ -59,7 +62,7 @@ pub struct GenerateArgs {
     #[arg(long, alias = "num-return-sequences", value_name = "N", default_value_t = 1)]
     num_samples: usize,
     /// A token that ends the text, beside the model's own; may be given several times.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, alias = "eos-token-id", value_name = "ID")]
     stop_id: Vec<u32>,
     /// What happens when the context is full.
     #[arg(long, value_enum, default_value = "slide")]
@@ -133,11 +136,13 @@ fn whole(
     clock: &mut Clock,
 ) -> Result<()> {
     let tokenizer = model.tokenizer.as_ref();
-    let write = |setting: &Setting| match args.explain {
-        true => generate_explained(&model.gpt, &prompts.ids, &setting.config, tokenizer, ALTERNATIVES),
-        false => generate(&model.gpt, &prompts.ids, &setting.config, tokenizer),
+    let alternatives = args.explain.then_some(ALTERNATIVES);
+    let mut write = |setting: &Setting| {
+        clock.begin();
+        let config = &setting.config;
+        generate_watched(&model.gpt, &prompts.ids, config, tokenizer, alternatives, |new| clock.tick(new))
     };
-    let written: Vec<Vec<Completion>> = settings.iter().map(write).collect::<Result<_, _>>()?;
+    let written: Vec<Vec<Completion>> = settings.iter().map(&mut write).collect::<Result<_, _>>()?;
     clock.tokens = written.iter().flatten().map(|completion| completion.ids.len()).sum();
     // Texts come in the order of their prompts.
     let by_prompt: Vec<Vec<&[Completion]>> =

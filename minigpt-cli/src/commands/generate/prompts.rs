@@ -6,6 +6,7 @@ use crate::language::t;
 use crate::output;
 use anyhow::{Context, Result, bail, ensure};
 use minigpt::{Format, ModelFolder};
+use minigpt_data::Unknown;
 use serde::Deserialize;
 use std::cell::Cell;
 use std::path::Path;
@@ -66,7 +67,9 @@ pub fn read(args: &GenerateArgs, model: &ModelFolder) -> Result<Prompts> {
 impl Encoder<'_> {
     fn encode(&self, what: &str, text: &str) -> Result<Vec<u32>> {
         let ids = self.ids(text).with_context(|| format!("{what} can't be encoded"))?;
-        output::unknown(what, self.model.need_tokenizer()?, text);
+        if let Some(tokenizer) = &self.model.tokenizer {
+            output::unknown(what, tokenizer, &Unknown::beside_special(tokenizer, text));
+        }
         ensure!(!ids.is_empty(), "{what} is empty: give at least one token to go on with");
         Ok(ids)
     }

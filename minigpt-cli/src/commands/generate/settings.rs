@@ -1,15 +1,27 @@
 //! How the text is made: what the options say, and variants of it to be compared.
 
 use super::{ContextName, GenerateArgs};
-use anyhow::{Context, Result};
+use crate::sampling;
+use anyhow::{Context, Result, bail, ensure};
 use minigpt::ModelFolder;
 use minigpt_generate::{ContextRule, GenerationConfig, Style};
 use serde_json::Number;
 use std::str::FromStr;
 
 /// The settings that may differ between variants, by their names in [`GenerationConfig`].
-const NAMES: [&str; 8] =
-    ["temperature", "top_k", "top_p", "min_p", "repetition_penalty", "num_beams", "length_penalty", "seed"];
+const NAMES: [&str; 11] = [
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "repetition_penalty",
+    "frequency_penalty",
+    "presence_penalty",
+    "repeat_last_n",
+    "num_beams",
+    "length_penalty",
+    "seed",
+];
 
 /// Settings, and what a variant is called.
 pub struct Setting {
@@ -71,6 +83,16 @@ impl Variant {
         style.chain(changes).collect::<Vec<_>>().join(", ")
     }
 
+    /// The settings of this variant that only matter to a draw.
+    fn asks_for_a_draw(&self) -> Vec<&str> {
+        const OF_A_DRAW: [&str; 5] = ["temperature", "top_k", "top_p", "min_p", "seed"];
+        let style = self.style.filter(|style| *style != Style::Exact).map(Style::name);
+        let changes = self.changes.iter().filter(|(name, value)| {
+            OF_A_DRAW.contains(&name.as_str()) && !(name == "temperature" && value.as_f64() == Some(0.0))
+        });
+        style.into_iter().chain(changes.map(|(name, _)| name.as_str())).collect()
+    }
+
     fn apply(&self, base: &GenerationConfig) -> Result<GenerationConfig> {
         let mut config = base.clone();
         if let Some(style) = self.style {
@@ -88,25 +110,55 @@ impl Variant {
 
 /// The settings to write with: one, or as many as are compared.
 pub fn all(args: &GenerateArgs, model: &ModelFolder) -> Result<Vec<Setting>> {
+    let most = model.gpt.config().vocab_size;
+    if let Some(id) = args.stop_id.iter().find(|&&id| id as usize >= most) {
+        bail!("--stop-id {id} would never come: the model has the tokens 0 to {}", most - 1);
+    }
     let base = base(args, model);
     let mut settings = vec![Setting { label: None, config: base.clone() }];
-    if !args.compare.is_empty() {
+    if args.compare.is_empty() {
+        check_beams("", &base, &args.sampling.asks_for_a_draw())?;
+        sampling::say_unused(&base, &args.sampling.of_a_draw());
+    } else {
         let variants = args.compare.iter().flat_map(|variants| &variants.0);
         settings = variants
             .map(|variant| {
                 let label = variant.label();
                 let config = variant.apply(&base).with_context(|| format!("--compare {label}"))?;
+                check_beams(&format!("--compare {label}: "), &config, &variant.asks_for_a_draw())?;
+                ensure!(
+                    config.num_beams == 1 || !args.explain,
+                    "--compare {label}: --explain shows how tokens are chosen one by one, not a beam search"
+                );
                 Ok(Setting { label: Some(label), config })
             })
             .collect::<Result<_>>()?;
     }
+    let constraint = args.structured.constraint(model)?;
     for Setting { config, .. } in &mut settings {
+        config.constraint.clone_from(&constraint);
         // A beam search looks for the likeliest text; it does not draw.
         config.do_sample &= config.num_beams == 1;
         // All of them before the first is computed.
         config.validate()?;
     }
     Ok(settings)
+}
+
+/// Refuses a beam search that is also to draw, and a length penalty without beams.
+fn check_beams(place: &str, config: &GenerationConfig, draws: &[&str]) -> Result<()> {
+    ensure!(
+        config.num_beams == 1 || draws.is_empty(),
+        "{place}{} and num_beams {}: a beam search looks for the likeliest text and draws nothing",
+        draws.join(", "),
+        config.num_beams
+    );
+    ensure!(
+        config.num_beams > 1 || config.length_penalty == 1.0,
+        "{place}length_penalty {} takes effect with a beam search only: set num_beams above 1",
+        config.length_penalty
+    );
+    Ok(())
 }
 
 fn base(args: &GenerateArgs, model: &ModelFolder) -> GenerationConfig {

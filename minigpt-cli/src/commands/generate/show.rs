@@ -17,22 +17,42 @@ const WIDTH: usize = 100;
 /// How fast it goes.
 pub struct Clock {
     started: Instant,
+    /// When the prompts of a setting are being read: since when.
+    begun: Option<Instant>,
     first: Option<Duration>,
     pub tokens: usize,
+    /// The tokens of first steps, and how long these took.
+    firsts: (usize, Duration),
 }
 
 impl Clock {
     pub fn start() -> Self {
-        Self { started: Instant::now(), first: None, tokens: 0 }
+        let started = Instant::now();
+        Self { started, begun: Some(started), first: None, tokens: 0, firsts: (0, Duration::ZERO) }
     }
 
-    fn tick(&mut self) {
+    /// Another setting begins: its first step reads the prompts again.
+    pub fn begin(&mut self) {
+        self.begun = Some(Instant::now());
+    }
+
+    pub fn tick(&mut self, tokens: usize) {
         self.first.get_or_insert(self.started.elapsed());
-        self.tokens += 1;
+        self.tokens += tokens;
+        if let Some(begun) = self.begun.take() {
+            let (count, took) = self.firsts;
+            self.firsts = (count + tokens, took + begun.elapsed());
+        }
     }
 
+    /// Tokens per second without the first ones, for which the prompts were read; of first tokens alone, and of beams, all.
     pub fn rate(&self) -> f64 {
-        self.tokens as f64 / self.started.elapsed().as_secs_f64().max(1e-9)
+        let (count, took) = self.firsts;
+        let rate = |tokens: usize, took: Duration| tokens as f64 / took.as_secs_f64().max(1e-9);
+        match self.tokens - count.min(self.tokens) {
+            0 => rate(self.tokens, self.started.elapsed()),
+            more => rate(more, self.started.elapsed().saturating_sub(took)),
+        }
     }
 
     pub fn summary(&self) -> String {
@@ -59,7 +79,7 @@ pub fn stream(
     }
     for token in generator.by_ref().flat_map(split_step) {
         let token = token?;
-        clock.tick();
+        clock.tick(1);
         match (&token.explanation, &model.tokenizer) {
             (Some(explanation), _) => output::written(&explain::draw(model, clock.tokens, explanation))?,
             (None, Some(_)) => output::written(&token.text)?,

@@ -12,7 +12,7 @@ pub fn draw(report: &AblationReport, labels: &[String]) -> String {
     let mut table = Table::new(&[1, 2]);
     table.row(["", tr("with all"), tr("without")]);
     let (before, after) = (&report.before, &report.after);
-    table.row(["loss", &number(before.reading.loss), &number(after.reading.loss)]);
+    table.row([tr("loss"), &number(before.reading.loss), &number(after.reading.loss)]);
     for (at, label) in labels.iter().enumerate().skip(1) {
         let bits = |outcome: &AblationOutcome| number(outcome.reading.tokens[at].surprisal);
         table.row([&t!("bits of {label}"), &bits(before), &bits(after)]);

@@ -4,7 +4,7 @@ use super::args::InspectArgs;
 use super::check_place;
 use anyhow::{Context, Result, ensure};
 use minigpt::ModelFolder;
-use minigpt_generate::{Candidate, GenerationConfig, candidates};
+use minigpt_generate::{Candidate, candidates};
 use minigpt_insight::{
     AblationOptions, AblationReport, AttentionSummary, Attribution, Boundaries, HeadRoles, Lens, LensOptions,
     Patching, Relations, Subject, Walk, WalkFocus, ablate, attention_summary, attribution, boundaries,
@@ -12,6 +12,7 @@ use minigpt_insight::{
 };
 use minigpt_model::Recording;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// No treebank file is longer than this.
 const LARGEST_TREEBANK: u64 = 256 << 20;
@@ -21,10 +22,16 @@ const CONTINUATION: usize = 10;
 /// All that was asked for.
 #[derive(Serialize)]
 pub struct Answer {
+    /// Characters of the given texts that the vocabulary lacks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown: Option<Vec<char>>,
     #[serde(flatten)]
     pub text: Option<TextAnswer>,
     #[serde(flatten)]
     pub lens: Option<Lens>,
+    /// The one position that the lens is at, where one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lens_position: Option<usize>,
     #[serde(flatten)]
     pub attribution: Option<Attribution>,
     #[serde(flatten)]
@@ -98,12 +105,14 @@ impl Answer {
         let subject = Subject::new(&model.gpt).with_words(&words);
         let ids = match (&args.ids, &args.prompt) {
             (Some(ids), _) => Some(ids.0.clone()),
-            (None, Some(prompt)) => Some(model.encode(prompt).context("--prompt can't be encoded")?),
+            (None, Some(prompt)) => Some(encode(model, "--prompt", prompt)?),
             (None, None) => None,
         };
         let mut answer = Self {
+            unknown: unknown(args, model),
             text: None,
             lens: None,
+            lens_position: None,
             attribution: None,
             ablation: None,
             patching: None,
@@ -125,6 +134,21 @@ impl Answer {
         Ok(answer)
     }
 
+    /// The lens at every position, or at the one that was asked for. A page shows every position.
+    fn look_through_lens(&mut self, args: &InspectArgs, subject: &Subject, ids: &[u32]) -> Result<()> {
+        self.lens_position = args.position.filter(|_| args.html.is_none());
+        // What comes behind a position does not change what is said there.
+        let ids = self.lens_position.map_or(ids, |at| &ids[..=at]);
+        let mut found = lens(subject, ids, LensOptions { top: args.top, logits: args.full })?;
+        if self.lens_position.is_some() {
+            let last = ids.len() - 1;
+            found.lens.iter_mut().for_each(|layer| drop(layer.drain(..last)));
+            found.lens_logits.iter_mut().flatten().for_each(|layer| drop(layer.drain(..last)));
+        }
+        self.lens = Some(found);
+        Ok(())
+    }
+
     fn look(
         &mut self,
         args: &InspectArgs,
@@ -135,7 +159,7 @@ impl Answer {
         let page = args.html.is_some();
         let position = args.position.unwrap_or(ids.len() - 1);
         if args.lens || page {
-            self.lens = Some(lens(subject, ids, LensOptions { top: args.top, logits: args.full })?);
+            self.look_through_lens(args, subject, ids)?;
         }
         if args.attribution || page {
             let shares = attribution(subject, ids, position, args.token);
@@ -146,7 +170,7 @@ impl Answer {
         }
         let other = match (&args.patch_ids, &args.patch) {
             (Some(ids), _) => Some(ids.0.clone()),
-            (None, Some(text)) => Some(model.encode(text).context("--patch can't be encoded")?),
+            (None, Some(text)) => Some(encode(model, "--patch", text)?),
             (None, None) => None,
         };
         if let Some(other) = other {
@@ -160,16 +184,24 @@ impl Answer {
         }
         if args.walk || page {
             let focus = WalkFocus { layer: args.layer.unwrap_or(0), head: args.head.unwrap_or(0), position };
-            self.walk = Some(model.walk(ids, focus, &choice(args))?);
+            self.walk = Some(model.walk(ids, focus, &args.choice())?);
         }
         Ok(())
     }
 }
 
-/// How the walk's choice is made.
-fn choice(args: &InspectArgs) -> GenerationConfig {
-    let InspectArgs { temperature, top_k, top_p, seed, .. } = *args;
-    GenerationConfig { do_sample: true, temperature, top_k, top_p, seed, ..GenerationConfig::default() }
+/// The ids of the text of an option.
+fn encode(model: &ModelFolder, what: &str, text: &str) -> Result<Vec<u32>> {
+    model.encode(text).with_context(|| format!("{what} can't be encoded"))
+}
+
+/// The characters of all given texts that the vocabulary lacks, each once; nothing where no text is given.
+fn unknown(args: &InspectArgs, model: &ModelFolder) -> Option<Vec<char>> {
+    let tokenizer = model.tokenizer.as_ref()?;
+    let texts = args.texts();
+    let all: BTreeSet<char> =
+        texts.iter().flat_map(|(_, text)| tokenizer.unknown_beside_special(text)).collect();
+    (!texts.is_empty()).then(|| all.into_iter().collect())
 }
 
 fn ablation(
@@ -179,7 +211,7 @@ fn ablation(
     ids: &[u32],
 ) -> Result<AblationReport> {
     let reference = match (&args.reference, args.mean) {
-        (Some(text), _) => Some(model.encode(text).context("--reference can't be encoded")?),
+        (Some(text), _) => Some(encode(model, "--reference", text)?),
         (None, true) => Some(ids.to_vec()),
         (None, false) => None,
     };

@@ -4,14 +4,21 @@ use super::tokens::label;
 use crate::language::{t, tr};
 use crate::screen;
 use minigpt_charts::{Table, cut};
-use minigpt_insight::Lens;
+use minigpt_insight::{Lens, LikelyToken};
 
 /// Columns of a cell's token.
 const NAME: usize = 8;
 /// Positions side by side; of a longer text the last ones are shown.
 const ACROSS: usize = 8;
 
-pub fn draw(lens: &Lens, labels: &[String]) -> String {
+/// Candidates side by side behind one position.
+const CANDIDATES: usize = 5;
+
+/// One candidate at every position, or several at the one that was asked for.
+pub fn draw(lens: &Lens, labels: &[String], position: Option<usize>) -> String {
+    if let Some(position) = position {
+        return draw_position(lens, labels, position);
+    }
     let from = labels.len().saturating_sub(ACROSS);
     let note = match from {
         0 => String::new(),
@@ -21,18 +28,9 @@ pub fn draw(lens: &Lens, labels: &[String]) -> String {
     let heads = labels.iter().skip(from).map(|label| cut(label, NAME));
     table.cells(std::iter::once(tr("after layer").to_owned()).chain(heads));
     for (layer, positions) in lens.lens.iter().enumerate() {
-        let name = match layer {
-            0 => tr("embedding").to_owned(),
-            layer => (layer - 1).to_string(),
-        };
-        let cells = positions.iter().skip(from).map(|candidates| match candidates.first() {
-            Some(first) => {
-                let name = cut(&label(first.token.as_deref(), first.id), NAME);
-                format!("{name} {:.0}%", 100.0 * first.probability)
-            }
-            None => String::new(),
-        });
-        table.cells(std::iter::once(name).chain(cells));
+        let cells =
+            positions.iter().skip(from).map(|candidates| candidates.first().map_or_else(String::new, cell));
+        table.cells(std::iter::once(layer_name(layer)).chain(cells));
     }
     let won = answer_wins(lens).map_or_else(String::new, |layer| match layer {
         0 => tr("  behind the last token the answer is the likeliest from the embedding on\n").to_owned(),
@@ -44,9 +42,35 @@ pub fn draw(lens: &Lens, labels: &[String]) -> String {
     )
 }
 
+/// The likeliest candidates behind one position, which may be the only one that the lens has.
+fn draw_position(lens: &Lens, labels: &[String], position: usize) -> String {
+    let mut table = Table::new(&[0]);
+    for (layer, positions) in lens.lens.iter().enumerate() {
+        let candidates = positions.get(position).or_else(|| positions.last()).into_iter().flatten();
+        table.cells(std::iter::once(layer_name(layer)).chain(candidates.take(CANDIDATES).map(cell)));
+    }
+    t!(
+        "\nLogit lens behind position {position} ({}): what the model would say after each layer\n{}",
+        labels[position],
+        table.draw_within(screen::table_columns())
+    )
+}
+
+fn layer_name(layer: usize) -> String {
+    match layer {
+        0 => tr("embedding").to_owned(),
+        layer => (layer - 1).to_string(),
+    }
+}
+
+fn cell(candidate: &LikelyToken) -> String {
+    let name = cut(&label(candidate.token.as_deref(), candidate.id), NAME);
+    format!("{name} {:.0}%", 100.0 * candidate.probability)
+}
+
 /// The first row from which on the last position's final answer stays the likeliest.
 fn answer_wins(lens: &Lens) -> Option<usize> {
-    let best = |row: &Vec<Vec<_>>| row.last()?.first().map(|first: &minigpt_insight::LikelyToken| first.id);
+    let best = |row: &Vec<Vec<_>>| row.last()?.first().map(|first: &LikelyToken| first.id);
     let answer = best(lens.lens.last()?)?;
     let other = lens.lens.iter().rposition(|row| best(row) != Some(answer));
     Some(other.map_or(0, |row| row + 1))

@@ -23,13 +23,13 @@ pub use args::InspectArgs;
 
 use crate::language::t;
 use crate::tensors::TensorTree;
-use crate::{language, models, output};
+use crate::{language, models, output, sampling};
 use answer::Answer;
 use anyhow::{Context, Result, ensure};
 use minigpt::ModelFolder;
+use minigpt_data::Unknown;
 use minigpt_formats::OnDisk;
 use minigpt_insight::{Subject, WalkExample};
-use minigpt_kernels::ElementType;
 use serde::Serialize;
 
 /// Runs the command.
@@ -47,7 +47,8 @@ pub fn run(args: &InspectArgs) -> Result<()> {
         let tree = TensorTree::of(files.model()?.config());
         return if args.json { output::json(&tree) } else { output::text(&tree.draw()) };
     }
-    let model = args.products.open(&place, &args.device.open()?, ElementType::F32)?;
+    let model = args.products.open(&place, &args.device.open()?, None)?;
+    say_what_is_left_out(args, &model);
     let answer = Answer::new(args, &model)?;
     if let Some(file) = &args.html {
         html::write(file, &model, &answer)?;
@@ -64,6 +65,16 @@ pub fn run(args: &InspectArgs) -> Result<()> {
         Some(file) => output::text(&t!("\nall views are in {}\n", file.display())),
         None => Ok(()),
     }
+}
+
+/// Says which characters of the given texts the vocabulary lacks, and which options of the walk's choice do nothing.
+fn say_what_is_left_out(args: &InspectArgs, model: &ModelFolder) {
+    if let Some(tokenizer) = &model.tokenizer {
+        for (option, text) in args.texts() {
+            output::unknown(option, tokenizer, &Unknown::beside_special(tokenizer, text));
+        }
+    }
+    sampling::say_unused(&args.choice(), &[("--top-k", args.top_k > 0), ("--top-p", args.top_p < 1.0)]);
 }
 
 /// All that was asked for, as people read it.
@@ -84,7 +95,7 @@ fn show(args: &InspectArgs, model: &ModelFolder, answer: &Answer) -> Result<()> 
                 .attention_summary
                 .as_ref()
                 .map(|summary| attention::summary(summary, &tokens::labels(text))),
-            answer.lens.as_ref().map(|lens| lens::draw(lens, &tokens::labels(text))),
+            answer.lens.as_ref().map(|lens| lens::draw(lens, &tokens::labels(text), args.position)),
             answer.attribution.as_ref().map(attribution::draw),
             answer.ablation.as_ref().map(|report| ablation::draw(report, &tokens::labels(text))),
             answer.patching.as_ref().map(|patching| patching::draw(patching, &tokens::labels(text))),

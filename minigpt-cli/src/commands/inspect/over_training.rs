@@ -4,8 +4,8 @@ use super::answer::Answer;
 use super::args::InspectArgs;
 use super::roles_chart::chart;
 use crate::language::{t, tr};
-use crate::{output, screen};
-use anyhow::{Context, Result, bail, ensure};
+use crate::{output, screen, shell};
+use anyhow::{Context, Result, bail};
 use minigpt::{ModelFolder, Snapshot, snapshots};
 use minigpt_charts::{Table, count};
 use minigpt_insight::{Appearance, Development, DevelopmentProbe, Subject};
@@ -32,11 +32,6 @@ struct AtStep {
 
 /// Runs `inspect --snapshots` on a run's folder.
 pub fn run(args: &InspectArgs, run: &Path) -> Result<()> {
-    ensure!(
-        args.html.is_none(),
-        "--html shows one model: name a snapshot, such as {}",
-        run.join("snapshots/step-100").display()
-    );
     let kept = snapshots(run)?;
     if kept.is_empty() {
         bail!(
@@ -45,10 +40,17 @@ pub fn run(args: &InspectArgs, run: &Path) -> Result<()> {
             run.display()
         );
     }
+    if let (Some(_), Some(last)) = (&args.html, kept.last()) {
+        bail!("--html shows one model: name a snapshot, such as {}", shell::path(&last.path));
+    }
     let mut found = Vec::new();
     let mut probe: Option<DevelopmentProbe> = None;
     for Snapshot { step, path } in &kept {
         let model = ModelFolder::open_on(path, &args.device.open()?)?;
+        // All snapshots of a run have one tokenizer.
+        if found.is_empty() {
+            super::say_what_is_left_out(args, &model);
+        }
         let answer = Answer::without_heads(args, &model).with_context(|| t!("step {step}"))?;
         if args.heads {
             let probe = match &mut probe {

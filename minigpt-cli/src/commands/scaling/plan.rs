@@ -1,12 +1,12 @@
 //! `minigpt scaling plan`: the runs of a sweep before they are made.
 
 use super::positive;
-use crate::language::{t, tr};
+use crate::language::{duration, t, tr};
 use crate::{output, screen};
 use anyhow::Result;
 use clap::Args;
 use minigpt::sweep::{Budget, SweepOptions, SweepPlan};
-use minigpt_charts::{Table, bytes, count, duration};
+use minigpt_charts::{Table, bytes, count};
 
 /// Minutes of a sweep for which nobody says how long.
 const MINUTES: f64 = 15.0;

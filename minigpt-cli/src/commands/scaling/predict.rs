@@ -3,13 +3,13 @@
 use super::positive;
 use super::report::{FitReport, largest};
 use super::runs::RunsArgs;
-use super::words::{range, short};
+use super::words::{self, range, short};
 use crate::language::{t, tr};
 use crate::{output, screen};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Args;
 use minigpt_charts::Table;
-use minigpt_scaling::{BestModel, Doubling, Estimate95, Prediction, ScalingFit};
+use minigpt_scaling::{BestModel, Doubling, Estimate95, Prediction, ScalingFit, Undetermined};
 use serde::Serialize;
 
 #[derive(Args)]
@@ -19,7 +19,7 @@ pub struct ScalingPredictArgs {
     /// N: the size of the model, counted as in the runs.
     #[arg(long, value_name = "N", value_parser = positive, required_unless_present = "flops")]
     parameters: Option<f64>,
-    /// D: the tokens that it learns from.
+    /// D: the tokens that it learns from; as many as --flops has left for that size when absent.
     #[arg(long, value_name = "N", value_parser = positive, requires = "parameters", required_unless_present = "flops")]
     tokens: Option<f64>,
     /// How many of these tokens are different, with --repeated.
@@ -38,11 +38,15 @@ pub struct ScalingPredictArgs {
 struct Answer {
     #[serde(flatten)]
     prediction: Option<Prediction>,
+    /// Why there is no prediction.
+    prediction_withheld: Option<Undetermined>,
     best: Option<BestModel>,
+    /// Why there is no best size.
+    best_withheld: Option<Undetermined>,
     repeated: Option<Estimate95>,
-    double_data: Doubling,
-    double_size: Doubling,
-    double_flops: Doubling,
+    double_data: Option<Doubling>,
+    double_size: Option<Doubling>,
+    double_flops: Option<Doubling>,
     held_out: minigpt_scaling::HeldOutErrors,
 }
 
@@ -51,19 +55,27 @@ pub fn run(args: &ScalingPredictArgs) -> Result<()> {
     let runs = args.runs.read()?;
     let report = FitReport::new(&runs, &args.runs.options(), args.runs.repeated)?;
     let fit = &report.fit;
-    let asked = args.parameters.zip(args.tokens);
-    let best = args.flops.map(|flops| fit.best_model(flops));
-    let from = asked.or(best.map(|best| (best.parameters.value, best.tokens.value)));
+    let flops = minigpt_scaling::flops;
+    let left = |parameters: f64| args.flops.map(|budget| budget / flops(parameters, 1.0));
+    let asked = args.parameters.and_then(|size| Some((size, args.tokens.or_else(|| left(size))?)));
+    if let (Some(unique), Some((_, tokens))) = (args.unique, asked) {
+        ensure!(unique <= tokens, "--unique {unique}: of {tokens} tokens no more can be different");
+    }
+    let best = args.flops.map(|budget| fit.best_model(budget));
+    let from = asked.or_else(|| best.and_then(|best| Some(best.ok()?.run())));
     let from = from.unwrap_or_else(|| largest(&fit.runs));
     let repeated = report.repeated.as_ref().zip(asked).map(|(repeated, (parameters, tokens))| {
         repeated.predict(parameters, tokens, args.unique.unwrap_or(tokens))
     });
+    let prediction = asked.map(|(parameters, tokens)| fit.predict(parameters, tokens));
     let answer = Answer {
-        prediction: asked.map(|(parameters, tokens)| fit.predict(parameters, tokens)),
-        best,
+        prediction: prediction.and_then(Result::ok),
+        prediction_withheld: prediction.and_then(Result::err),
+        best: best.and_then(Result::ok),
+        best_withheld: best.and_then(Result::err),
         repeated,
-        double_data: fit.gain(from, (1.0, 2.0)),
-        double_size: fit.gain(from, (2.0, 1.0)),
+        double_data: fit.gain(from, (1.0, 2.0)).ok(),
+        double_size: fit.gain(from, (2.0, 1.0)).ok(),
         double_flops: doubled_budget(fit, from),
         held_out: fit.held_out,
     };
@@ -71,10 +83,10 @@ pub fn run(args: &ScalingPredictArgs) -> Result<()> {
 }
 
 /// Twice the arithmetic, shared out over size and data as the law would.
-fn doubled_budget(fit: &ScalingFit, from: (f64, f64)) -> Doubling {
+fn doubled_budget(fit: &ScalingFit, from: (f64, f64)) -> Option<Doubling> {
     let law = &fit.law;
     let size = 2_f64.powf(law.beta / (law.alpha + law.beta));
-    fit.gain(from, (size, 2.0 / size))
+    fit.gain(from, (size, 2.0 / size)).ok()
 }
 
 fn describe(answer: &Answer) -> String {
@@ -86,16 +98,20 @@ fn describe(answer: &Answer) -> String {
         table.row([tr("made of"), "", &t!("{sum}: what stays, what size and what data would take away")]);
         far(&mut table, prediction.times_largest, prediction.extrapolation);
     }
+    if let Some(why) = answer.prediction_withheld {
+        table.row([tr("loss"), "–", &words::withheld(why)]);
+    }
     if let Some(loss) = &answer.repeated {
         let repeated = tr("loss with data seen again");
         table.row([repeated, &format!("{:.3}", loss.value), &interval(loss)]);
     }
+    if let Some(why) = answer.best_withheld {
+        table.row([tr("best size N"), "–", &words::withheld(why)]);
+    }
     if let Some(best) = &answer.best {
-        row(&mut table, tr("best size N"), &best.parameters);
-        row(&mut table, tr("its tokens D"), &best.tokens);
-        if best.parameters.value.is_finite() {
-            table.row([tr("its loss"), &format!("{:.3}", best.loss.value), &interval(&best.loss)]);
-        }
+        table.row([tr("best size N"), &short(best.parameters.value), &range(&best.parameters)]);
+        table.row([tr("its tokens D"), &short(best.tokens.value), &range(&best.tokens)]);
+        table.row([tr("its loss"), &format!("{:.3}", best.loss.value), &interval(&best.loss)]);
         if !best.measured_size {
             table.row([tr("note"), "", tr("no run has had a size that small or that large")]);
         }
@@ -107,23 +123,16 @@ fn describe(answer: &Answer) -> String {
         (tr("twice the FLOPs"), &answer.double_flops),
     ];
     for (what, doubling) in doublings {
+        let Some(doubling) = doubling else { continue };
         let far = if doubling.extrapolation { tr(" (extrapolated)") } else { "" };
         let words = format!("{}{far}", interval(&doubling.gain));
-        table.row([what, &format!("−{:.3}", doubling.gain.value), &words]);
+        table.row([what, &format!("−{:.3}", doubling.gain.value.max(0.0)), &words]);
     }
     if let Some(held) = answer.held_out.largest_runs {
         let error = format!("{:.1} %", 100.0 * held.mean_error);
         table.row([tr("held out"), &error, tr("mean error on the largest runs, predicted from the rest")]);
     }
     table.draw_within(screen::table_columns())
-}
-
-/// A number that is only printed where the runs determine it.
-fn row(table: &mut Table, what: &str, estimate: &Estimate95) {
-    match estimate.undetermined(0.0) {
-        None => table.row([what, &short(estimate.value), &range(estimate)]),
-        Some(_) => table.row([what, "–", &t!("not determined: {}", range(estimate))]),
-    };
 }
 
 /// Says how far a prediction is from the runs.
@@ -135,5 +144,9 @@ fn far(table: &mut Table, times: f64, extrapolation: bool) {
 }
 
 fn interval(estimate: &Estimate95) -> String {
-    t!("95 %: {:.3} to {:.3}", estimate.interval.low, estimate.interval.high)
+    let [low, high]: [f64; 2] = estimate.interval.into();
+    match low.is_finite() && high.is_finite() {
+        true => t!("95 %: {low:.3} to {high:.3}"),
+        false => tr("95 %: not determined by these runs").to_owned(),
+    }
 }

@@ -3,18 +3,18 @@
 use super::plan::{PlanOptions, describe, warn};
 use super::report::FitReport;
 use super::runs::Runs;
-use crate::language::t;
-use crate::{output, screen, stop};
+use crate::language::{duration, t};
+use crate::{output, screen, shell, stop};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use minigpt::sweep::{PlannedRun, Sweep, SweepEnd, SweepEvent, SweepObserver, SweepPlan};
-use minigpt_charts::{count, duration};
+use minigpt_charts::count;
 use minigpt_scaling::FitOptions;
+use serde_json::json;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 #[derive(Args)]
@@ -38,11 +38,14 @@ pub struct ScalingRunArgs {
     json: bool,
 }
 
-/// Set by Ctrl-C and its like: steps under way are finished and saved.
-static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-
 /// Runs the command.
 pub fn run(args: &ScalingRunArgs) -> Result<()> {
+    if args.resume
+        && args.out.is_some()
+        && let Some(data) = &args.data
+    {
+        bail!("a sweep that goes on has its data already: leave out {data}");
+    }
     let out = folder(args)?;
     let sweep = match (args.resume, &args.data) {
         (true, _) => Sweep::open(&out)?,
@@ -56,14 +59,14 @@ pub fn run(args: &ScalingRunArgs) -> Result<()> {
         }
         (false, None) => bail!("what should the models learn from? Name a text"),
     };
-    watch_signals()?;
+    stop::watch(Some(stop::NOTE))?;
     let watch = Watch::new(&sweep, args.quiet);
-    let ended = sweep.run(&watch, &STOP);
+    let ended = sweep.run(&watch, stop::requested());
     watch.bar.finish_and_clear();
     if ended? == SweepEnd::Stopped {
-        let again = t!("stopped; `minigpt scaling run --resume --out {}` goes on", out.display());
+        let again = t!("stopped; `minigpt scaling run --resume --out {}` goes on", shell::path(&out));
         output::note(&again);
-        return Ok(());
+        return if args.json { output::json(&json!({ "stopped": true, "out": out })) } else { Ok(()) };
     }
     let repeated = sweep.plan.repeated;
     drop(sweep);
@@ -93,17 +96,6 @@ fn folder(args: &ScalingRunArgs) -> Result<PathBuf> {
         .chain(numbered)
         .find(|folder| !folder.exists())
         .context("every name beside it is taken")
-}
-
-fn watch_signals() -> Result<()> {
-    ctrlc::set_handler(|| {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-        output::note("stopping after this step; press Ctrl-C again to stop at once");
-    })
-    .context("Ctrl-C could not be watched")?;
-    stop::on_termination(&STOP)
 }
 
 /// Parts of the bar.

@@ -5,8 +5,8 @@ use crate::language::{t, tr};
 use crate::screen;
 use minigpt_charts::{Table, count, metric};
 use minigpt_scaling::{
-    DeltaSource, Doubling, Estimate95, FARTHEST, HeldOut, IsoFlop, MUENNIGHOFF, RepeatedFit, ScalingFit,
-    Towards, Undetermined, by_size,
+    DeltaSource, Doubling, Estimate95, FARTHEST, HeldOut, IsoFlop, MUENNIGHOFF, NARROWEST, RepeatedFit,
+    ScalingFit, Towards, Undetermined, by_size,
 };
 
 /// All of a report.
@@ -102,6 +102,25 @@ fn undetermined(name: &str, estimate: &Estimate95, why: Undetermined) -> String 
         Undetermined::TooWide => {
             t!("{name} is not determined: its 95 % interval spans {}", range(estimate))
         }
+        Undetermined::SizesTooNarrow | Undetermined::TokensTooNarrow => {
+            t!("{name} is not determined: {}", withheld(why))
+        }
+    }
+}
+
+/// Why something is not said.
+pub fn withheld(why: Undetermined) -> String {
+    match why {
+        Undetermined::ReachesZero => {
+            tr("withheld: for these runs, size or data might as well make no difference").to_owned()
+        }
+        Undetermined::TooWide => tr("withheld: the 95 % interval spans a factor of 100 or more").to_owned(),
+        Undetermined::SizesTooNarrow => {
+            t!("the runs' sizes span less than a factor of {NARROWEST}: too little to tell what others do")
+        }
+        Undetermined::TokensTooNarrow => t!(
+            "the runs' counts of tokens span less than a factor of {NARROWEST}: too little to tell what others do"
+        ),
     }
 }
 
@@ -196,8 +215,8 @@ fn repetition(fit: &RepeatedFit) -> Table {
 /// What the next doubling of data or size would buy, and what can't be known.
 pub fn sentences(fit: &ScalingFit) -> [String; 3] {
     let from = largest(&fit.runs);
-    let data = bought(&fit.gain(from, (1.0, 2.0)));
-    let size = bought(&fit.gain(from, (2.0, 1.0)));
+    let data = bought(fit.gain(from, (1.0, 2.0)));
+    let size = bought(fit.gain(from, (2.0, 1.0)));
     let (parameters, tokens) = (metric(from.0), metric(from.1));
     let (parameters, tokens) = (parameters.trim_end(), tokens.trim_end());
     [
@@ -207,8 +226,11 @@ pub fn sentences(fit: &ScalingFit) -> [String; 3] {
     ]
 }
 
-fn bought(doubling: &Doubling) -> String {
-    let Doubling { before, after, gain, .. } = doubling;
+fn bought(doubling: Result<Doubling, Undetermined>) -> String {
+    let Doubling { before, after, gain, .. } = match doubling {
+        Ok(doubling) => doubling,
+        Err(why) => return withheld(why),
+    };
     let interval = gain.interval;
     if interval.low > 0.0005 {
         t!(
@@ -254,8 +276,10 @@ fn greek(name: &str) -> &str {
 /// A number with three digits that count.
 pub fn short(number: f64) -> String {
     let size = number.abs();
-    if !number.is_finite() {
-        "∞".to_owned()
+    if number.is_nan() {
+        "–".to_owned()
+    } else if !number.is_finite() {
+        if number > 0.0 { "∞" } else { "−∞" }.to_owned()
     } else if size >= 1e5 {
         metric(number).trim_end().to_owned()
     } else if size >= 100.0 || size == 0.0 {

@@ -1,5 +1,5 @@
-//! A line for every request, on standard error: for people, or as JSON. A thread of its own writes them, so that a reader of standard
-//! error that does not read holds up nobody; lines that find no room are counted, and the count is said.
+//! One line per request, on standard error: text or JSON, always in English. A thread of its own writes them, so that a slow
+//! reader of standard error holds up no request; lines that find no room are counted, and the count is logged.
 
 use crate::output;
 use clap::ValueEnum;
@@ -12,6 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Lines that may wait to be written.
 const WAITING: usize = 4096;
+/// Characters of a path that are written down.
+const LONGEST_PATH: usize = 200;
 /// How long the last of them are waited for.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
@@ -74,12 +76,15 @@ impl Log {
 fn write(entries: &Receiver<Entry>, lost: &AtomicU64) {
     for entry in entries {
         match entry {
-            Entry::Line(line) => output::note(&line),
+            // Not translated: each path would be held against all messages.
+            Entry::Line(line) => output::quote(&line),
             Entry::End(done) => drop(done.send(())),
         }
         match lost.swap(0, Ordering::Relaxed) {
             0 => {}
-            count => output::note(&format!("{count} lines of this log found nobody who reads them")),
+            count => output::quote(&format!(
+                "{count} log lines were dropped: standard error is not read fast enough"
+            )),
         }
     }
 }
@@ -92,7 +97,8 @@ fn now() -> f64 {
 fn text(record: &RequestRecord, now: f64) -> String {
     let seconds = now as u64 % 86_400;
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    let RequestRecord { method, path, status, .. } = record;
+    let RequestRecord { method, status, .. } = record;
+    let path = shortened(&record.path);
     let status = if *status == 0 { "–".to_owned() } else { status.to_string() };
     let mut line =
         format!("{hours:02}:{minutes:02}:{seconds:02}Z {method} {path} {status} {:.3} s", record.seconds);
@@ -105,14 +111,29 @@ fn text(record: &RequestRecord, now: f64) -> String {
     if let Some(rate) = record.tokens_per_second {
         line += &format!(", {rate:.1} tokens/s");
     }
+    if let Some(asked) = &record.asked_model {
+        line += &format!(", asked for model {asked:?}");
+    }
+    if !record.ignored.is_empty() {
+        line += &format!(", ignored {}", record.ignored.join(", "));
+    }
     if record.left {
         line += ", client left";
     }
     line
 }
 
+/// A path whose length no client decides.
+fn shortened(path: &str) -> String {
+    match path.char_indices().nth(LONGEST_PATH) {
+        Some((end, _)) => format!("{}…", &path[..end]),
+        None => path.to_owned(),
+    }
+}
+
 fn json(record: &RequestRecord, now: f64) -> String {
     let mut line = json!({ "time": now });
+    let record = RequestRecord { path: shortened(&record.path), ..record.clone() };
     if let (Some(line), Ok(Value::Object(record))) = (line.as_object_mut(), serde_json::to_value(record)) {
         line.extend(record);
     }
@@ -142,8 +163,19 @@ mod tests {
         let want =
             "01:01:01Z POST /v1/completions 200 0.500 s, 5 + 7 tokens, first after 0.012 s, 41.3 tokens/s";
         assert_eq!(text(&record(), 3661.5), want);
+        let odd = RequestRecord {
+            ignored: vec!["tempature".into(), "top_q".into()],
+            asked_model: Some("gpt\n4".into()),
+            ..record()
+        };
+        let want = format!("{want}, asked for model \"gpt\\n4\", ignored tempature, top_q");
+        assert_eq!(text(&odd, 3661.5), want);
         let gone = RequestRecord { status: 0, left: true, ..RequestRecord::default() };
         assert!(text(&gone, 0.0).ends_with(" – 0.000 s, client left"));
+        let long = RequestRecord { path: "猫".repeat(60_000), ..record() };
+        let shown = "猫".repeat(LONGEST_PATH) + "…";
+        assert!(text(&long, 0.0).contains(&format!(" {shown} 200 ")));
+        assert_eq!(serde_json::from_str::<Value>(&json(&long, 0.0)).unwrap()["path"], shown);
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod named;
 mod page;
 
 use crate::models::{ContextArgs, LoadArgs};
-use crate::output;
+use crate::{allocator, dtype, output};
 use anyhow::{Context, Result};
 use clap::Args;
 use log::{Log, LogFormat};
@@ -47,9 +47,16 @@ pub struct ServeArgs {
     /// A key that clients must send; may be given several times. MINIGPT_API_KEY says the same, unseen by other users.
     #[arg(long = "api-key", value_name = "KEY")]
     api_keys: Vec<String>,
-    /// An origin whose pages may use the server, such as https://chat.example.org; * for all.
+    /// An origin whose pages may use the server, such as https://chat.example.org, app://obsidian.md or chrome-extension://*; *
+    /// for all. May be given several times.
     #[arg(long = "cors-origin", value_name = "ORIGIN")]
     cors_origins: Vec<String>,
+    /// A name by which clients may reach the server, such as host.docker.internal; may be given several times.
+    #[arg(long = "allowed-host", value_name = "NAME")]
+    allowed_hosts: Vec<String>,
+    /// Refuse requests that name a model which is not served; otherwise the only model answers to any name.
+    #[arg(long)]
+    strict_model: bool,
     /// Texts that are written at once [default: 16, or as many as keep their keys and values below 1 GiB]
     #[arg(long, visible_alias = "np", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     parallel: Option<u16>,
@@ -104,18 +111,22 @@ pub fn run(args: &ServeArgs) -> Result<()> {
              this machine",
         );
     }
-    let mut models = Vec::new();
-    for (i, model) in named.into_iter().enumerate() {
-        let aliases = if i == 0 { args.alias.clone() } else { Vec::new() };
-        models.push(args.start(model, aliases)?);
-    }
+    let models = allocator::giving_back(|| {
+        let models = named.into_iter().enumerate().map(|(i, model)| {
+            let aliases = if i == 0 { args.alias.clone() } else { Vec::new() };
+            args.start(model, aliases)
+        });
+        models.collect::<Result<Vec<_>>>()
+    })?;
     let signals = server.watch_signals()?;
     announce(&server, models, args)?;
-    server.wait_for_signal(signals);
-    output::note("stopping; running requests are finished");
+    let waited = server.wait_for_signal(signals);
+    if waited.is_ok() {
+        output::note("stopping; running requests are finished");
+    }
     server.stop();
     log.finish();
-    Ok(())
+    Ok(waited?)
 }
 
 /// Says where the server is and what it holds, once it answers.
@@ -136,8 +147,8 @@ fn announce(server: &Running, models: Vec<ServedModel>, args: &ServeArgs) -> Res
             model.format.describe(),
         ));
         said.push(json!({
-            "name": model.name, "parallel": model.slots, "context": model.context, "weights_bytes": model.bytes,
-            "cache_bytes": cache,
+            "name": model.name, "dtype": model.dtype, "parallel": model.slots, "context": model.context,
+            "weights_bytes": model.bytes, "cache_bytes": cache,
         }));
     }
     server.serve(models)?;
@@ -164,6 +175,8 @@ impl ServeArgs {
             port: self.port,
             api_keys,
             cors_origins: self.cors_origins.clone(),
+            allowed_hosts: self.allowed_hosts.clone(),
+            strict_model: self.strict_model,
             write_timeout: Duration::from_secs(self.timeout.into()),
             shutdown_timeout: Duration::from_secs(self.shutdown_timeout.into()),
             runs: self.runs.clone(),
@@ -176,7 +189,7 @@ impl ServeArgs {
     /// Opens a model and starts its engine.
     fn start(&self, named: Named, aliases: Vec<String>) -> Result<ServedModel> {
         let model = self.window.apply(self.load.open(&named.path)?)?;
-        let parts = self.parts(named.name, aliases, model);
+        let parts = Self::parts(named.name, aliases, model);
         let slots = self.slots(&parts);
         let config = EngineConfig {
             slots,
@@ -188,21 +201,19 @@ impl ServeArgs {
         ServedModel::start(parts, &config).with_context(|| name)
     }
 
-    fn parts(&self, name: Option<String>, aliases: Vec<String>, model: ModelFolder) -> ModelParts {
+    fn parts(name: Option<String>, aliases: Vec<String>, model: ModelFolder) -> ModelParts {
         let format = model.format().cloned().unwrap_or(minigpt::Format::Plain);
         let stop_ids = model.stop_ids();
-        let parameters = minigpt_model::parameters::Count::of(model.gpt.config()).total;
-        let dtype = self.load.dtype();
         ModelParts {
             name: name.unwrap_or_else(|| named::name_of(&model.path)),
             aliases,
             path: model.path,
+            dtype: dtype::names(&model.gpt),
+            bytes: model.gpt.stored_bytes(),
             gpt: model.gpt,
             tokenizer: model.tokenizer,
             format,
             stop_ids,
-            dtype: dtype.name().to_owned(),
-            bytes: (parameters as f64 * dtype.bytes_an_element()) as u64,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::watch::Watch;
 use crate::language::{t, tr};
-use crate::{output, screen};
+use crate::{output, screen, shell};
 use minigpt::RunConfig;
 use minigpt_charts::{Table, count};
 use minigpt_data::CorpusKind;
@@ -27,9 +27,9 @@ impl Ending<'_> {
         }
     }
 
-    /// How a run went and what to type next.
-    pub fn describe(&self) -> String {
-        let Report { ended, step, last, best, tokens, seconds, model } = &self.report;
+    /// How a run went.
+    pub fn table(&self) -> Table {
+        let Report { ended, step, last, best, tokens, seconds, .. } = &self.report;
         let mut table = Table::default();
         let why = match ended {
             Ended::Finished => tr("all steps made"),
@@ -41,15 +41,23 @@ impl Ending<'_> {
         if let Some(last) = last {
             table.row([tr("loss"), &format!("{:.4}", last.loss)]);
         }
-        if let Some(best) = best {
-            table.row([tr("best validation"), &t!("{:.4} at step {}", best.val_loss, count(best.step))]);
+        let val_loss = best.and_then(|best| best.val_loss);
+        if let (Some(best), Some(val_loss)) = (best, val_loss) {
+            let label = if best.answers.is_some() { tr("its validation") } else { tr("best validation") };
+            table.row([label, &t!("{:.4} at step {}", val_loss, count(best.step))]);
         }
-        let loss = best.map(|best| best.val_loss).or(last.as_ref().map(|last| last.loss));
+        let loss = val_loss.or(last.as_ref().map(|last| last.loss));
         if let Some(loss) = loss {
             table.row([tr("in words"), &in_words(loss, self.config.model.vocab_size)]);
         }
         table.row([tr("tokens"), &count(*tokens)]);
         table.row([tr("time"), &format!("{seconds:.1} s")]);
+        table
+    }
+
+    /// The same with where the model is and what to type next.
+    pub fn describe(&self, mut table: Table) -> String {
+        let model = &self.report.model;
         table.row([tr("model"), &model.display().to_string()]);
         for (i, command) in self.next(model).iter().enumerate() {
             table.row([if i == 0 { tr("try it") } else { "" }, command]);
@@ -61,18 +69,13 @@ impl Ending<'_> {
     fn next(&self, model: &Path) -> Vec<String> {
         let run = model.parent().unwrap_or(model);
         // Its folder means its best model, and leaves room for the prompt in a line.
-        let run = quoted(run);
-        let Some(tokenizer) = self.tokenizer else {
-            return vec![format!("minigpt generate {run} --ids …")];
-        };
-        let prompt = self.config.sample.prompt.trim();
-        let fits = tokenizer.encode_with_special(prompt).is_ok_and(|ids| !ids.is_empty());
-        let prompt = if fits { quoted(Path::new(prompt)) } else { "…".to_owned() };
+        let run = shell::path(run);
+        let prompt = shell::prompt(self.tokenizer, &self.config.sample.prompt);
         let first = match self.kind {
-            CorpusKind::Qa => format!("minigpt chat {run}"),
-            CorpusKind::Text => format!("minigpt generate {run} --prompt {prompt}"),
+            CorpusKind::Qa if self.tokenizer.is_some() => format!("minigpt chat {run}"),
+            _ => format!("minigpt generate {run} {prompt}"),
         };
-        vec![first, format!("minigpt inspect {run} --prompt {prompt}"), format!("minigpt plot {run}")]
+        vec![first, format!("minigpt inspect {run} {prompt}"), format!("minigpt plot {run}")]
     }
 }
 
@@ -89,17 +92,6 @@ fn in_words(loss: f64, vocab_size: usize) -> String {
     )
 }
 
-/// A word of a command line, in quotes where a shell would not take it as one.
-fn quoted(word: &Path) -> String {
-    let word = word.display().to_string();
-    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,13 +105,5 @@ mod tests {
         // It was "a choice among 1,883 tokens" of 8.
         let worse = "no better than guessing among all 8 tokens, which would be a loss of 2.08";
         assert_eq!(in_words(7.54, 8), worse);
-    }
-
-    #[test]
-    fn what_a_shell_would_tear_apart_is_quoted() {
-        let quoted = |word: &str| quoted(Path::new(word));
-        assert_eq!(quoted("runs/西游记/best"), "runs/西游记/best");
-        assert_eq!(quoted("it's $5"), "'it'\\''s $5'");
-        assert_eq!(quoted(""), "''");
     }
 }

@@ -3,7 +3,7 @@
 use super::{TrainArgs, own_data};
 use crate::language::tr;
 use crate::{models, output, screen};
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use minigpt::{Run, RunEvaluation};
 use minigpt_charts::{Table, count};
 use minigpt_model::Device;
@@ -12,12 +12,9 @@ use std::path::Path;
 /// Measures the run that is in the folder, or else the model that one would begin with.
 pub(super) fn run(args: &TrainArgs, out: &Path, device: &Device) -> Result<()> {
     let evaluation = if args.resume || (args.from.is_none() && Run::is_at(out)) {
-        Run::evaluate(out, &args.changes, device)?
+        Run::evaluate(out, &own_data::changes(args)?, device)?
     } else {
-        ensure!(
-            args.data.as_deref() != Some(Path::new("-")),
-            "--eval-only needs data that is in a file: nothing is kept of standard input"
-        );
+        own_data::changes(args)?;
         let from = args.from.as_deref().map(models::find).transpose()?;
         let (suggestion, changes) = own_data::suggest(args, out)?;
         Run::evaluate_start(suggestion.config, &changes, from.as_deref(), device)?

@@ -4,22 +4,24 @@ mod company;
 mod ending;
 mod eval_only;
 mod own_data;
+mod scores;
 mod watch;
 
 use crate::commands::serve;
 use crate::device::DeviceKind;
 use crate::language::counted;
 use crate::{config_file, models, output, stop};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use clap::error::ErrorKind;
 use ending::Ending;
-use minigpt::{Place, Run, RunConfig};
+use minigpt::{ModelFolder, Place, Run, RunConfig};
+use minigpt_data::CorpusKind;
 use minigpt_model::{Config, Device};
-use minigpt_train::{Change, Exchange, Launcher};
+use minigpt_train::{BestBy, Change, Ended, Exchange, Launcher};
+use scores::Scores;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use watch::Watch;
 
 pub(super) use own_data::announce as announce_suggestion;
@@ -47,11 +49,12 @@ pub struct TrainArgs {
     /// The run's folder; runs/ and the name of the data or of the configuration when absent.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Go on with the run in that folder, with its own settings.
+    /// Go on with the run in that folder, with its own settings and data. Data that is named must be the same, and may lie
+    /// elsewhere.
     #[arg(long)]
     resume: bool,
     /// Start from the weights and the tokenizer of this model (fine-tuning): whatever --model takes elsewhere, for example
-    /// runs/novel.
+    /// runs/novel. It keeps its shape.
     #[arg(long, value_name = models::NAME, conflicts_with = "resume")]
     from: Option<PathBuf>,
     /// Stop after so many minutes, counted from this start.
@@ -80,8 +83,9 @@ pub struct TrainArgs {
 const NOTHING: &str = "what should it learn from? `minigpt train novel.txt` takes a text of yours, `minigpt train --config \
     shakespeare-cpu` a configuration that is built in, `minigpt train --resume --out FOLDER` goes on with a run";
 
-/// Set by Ctrl-C and its like: the step under way is finished and saved.
-static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+/// What a model can do that was trained on running text alone.
+const PROSE: &str = "a model trained on text goes on with a text in its style; it does not look anything up, and what it says \
+    may be made up: for answers, train on questions and answers (question and answer in each line of a .jsonl file)";
 
 /// Runs the command.
 pub fn run(args: &TrainArgs) -> Result<()> {
@@ -98,14 +102,28 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     })
 }
 
+/// A run of nanoGPT's is trained further, not resumed.
+fn refuse_nanogpt(args: &TrainArgs, out: &Path) -> Result<()> {
+    let theirs = out.join("ckpt.pt");
+    if args.resume && theirs.is_file() && !out.join("last").exists() {
+        bail!(
+            "{} is nanoGPT's: a run of another program can't be resumed; `--from {} --out runs/NAME` trains its model further",
+            theirs.display(),
+            theirs.display()
+        );
+    }
+    Ok(())
+}
+
 /// Trains as the rank that has the run's folder and speaks to the person: the only one, or the first of several.
 fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Result<()> {
     let exchange = Arc::clone(exchange);
     let out = if args.resume { folder(args)? } else { own_data::folder(args)? };
+    let from = args.from.as_deref().map(models::find).transpose()?;
+    refuse_nanogpt(args, &out)?;
     let (mut run, planned) = match args.resume {
-        true => (Run::resume_on(exchange, &out, &args.changes, device)?, false),
+        true => (Run::resume_on(exchange, &out, &own_data::changes(args)?, device)?, false),
         false => {
-            let from = args.from.as_deref().map(models::find).transpose()?;
             let (suggestion, changes) = own_data::suggest(args, &out)?;
             let planned = suggestion.seconds.is_some();
             own_data::announce(&suggestion, args.quiet);
@@ -120,11 +138,16 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
     if let (true, Some(config)) = (args.resume, &args.config) {
         announce_unused(config, &run.config);
     }
-    watch_signals("stopping after this step; press Ctrl-C again to stop at once")?;
-    let Run { mut trainer, config, tokenizer, bad_lines, kind, notes, .. } = run;
+    stop::watch(Some(stop::NOTE))?;
     if !args.quiet {
-        notes.iter().for_each(|note| output::note(note));
+        run.notes.iter().for_each(|note| output::note(note));
     }
+    let is_scored = from.is_some() || run.config.train.best_by == BestBy::Answers;
+    let mut scores = match is_scored {
+        true => Some(Scores::new(&run, from.as_deref(), args.quiet)?),
+        false => None,
+    };
+    let Run { mut trainer, config, tokenizer, bad_lines, kind, .. } = run;
     if bad_lines.total > 0 {
         let skipped = counted(bad_lines.total, "bad line");
         output::note(&format!("skipped {skipped}: see `minigpt data stats`"));
@@ -132,13 +155,22 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
     let _shown = args.serve.then(|| serve::show_run(&out)).transpose()?;
     let shows_end = planned && !args.quiet;
     let mut watch = Watch::new(args.quiet, &config, tokenizer.clone(), shows_end);
-    let report = trainer.run(&mut watch, &STOP);
+    let report = trainer.run(&mut watch, stop::requested());
+    stop::nothing_to_save();
     watch.finish();
     let ending = Ending { report: report?, config: &config, kind, tokenizer: tokenizer.as_ref() };
     if shows_end {
         ending.sample(&mut watch, trainer.gpt());
     }
-    output::text(&ending.describe())
+    let mut table = ending.table();
+    if let Some(scores) = scores.as_mut().filter(|_| ending.report.ended != Ended::Stopped) {
+        scores.describe(&ModelFolder::open_on(&ending.report.model, device)?.gpt, &mut table)?;
+    }
+    output::text(&ending.describe(table))?;
+    if kind == CorpusKind::Text && from.is_none() && !args.quiet {
+        output::note(PROSE);
+    }
+    Ok(())
 }
 
 /// Trains as any other rank: in silence, unless something goes wrong.
@@ -146,24 +178,10 @@ fn follow(exchange: &Arc<dyn Exchange>, device: &Device) -> Result<()> {
     let mut run = Run::join(Arc::clone(exchange), device)?;
     // A thread of the first rank's process is stopped with it.
     if Launcher::of_this_process().is_some() {
-        watch_signals("")?;
+        stop::watch(None)?;
     }
-    run.trainer.run(&mut (), &STOP)?;
+    run.trainer.run(&mut (), stop::requested())?;
     Ok(())
-}
-
-/// Stops after the step under way when somebody asks for it, and says so.
-fn watch_signals(note: &'static str) -> Result<()> {
-    ctrlc::set_handler(move || {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-        if !note.is_empty() {
-            output::note(note);
-        }
-    })
-    .context("Ctrl-C could not be watched")?;
-    stop::on_termination(&STOP)
 }
 
 /// The folder of a run that goes on: the one that was named, or one with the name of the configuration or of the data.

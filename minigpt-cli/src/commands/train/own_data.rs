@@ -2,15 +2,18 @@
 
 use super::TrainArgs;
 use crate::config_file::{self, Opened};
-use crate::language::{counted, tr};
-use crate::output;
+use crate::language::{counted, duration, tr};
+use crate::{output, shell};
 use anyhow::{Context, Result, bail};
-use minigpt::{MINUTES, Suggestion};
-use minigpt_charts::duration;
+use minigpt::{MINUTES, Suggestion, decided_by_model};
+use minigpt_charts::count;
+use minigpt_train::BestBy;
 use std::path::{Path, PathBuf};
 
 /// Where standard input is kept, so that the run can go on.
 const KEPT: &str = "input.txt";
+/// Nobody waits longer.
+const MOST_MINUTES: f64 = 1e8;
 
 /// The folder of a new run. One that is named after data is a new one each time.
 pub fn folder(args: &TrainArgs) -> Result<PathBuf> {
@@ -55,19 +58,35 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
+/// The changes that were asked for, with the data that was named as its path.
+pub fn changes(args: &TrainArgs) -> Result<Vec<String>> {
+    match args.data.as_deref() {
+        None => Ok(args.changes.clone()),
+        Some(data) if data == Path::new("-") => {
+            bail!(
+                "nothing is kept of standard input: name a file, or leave the data out where a run has its own"
+            )
+        }
+        Some(data) => {
+            refuse_model(data)?;
+            with_path(args, data.to_str().context("the data's name is not valid Unicode")?)
+        }
+    }
+}
+
+fn with_path(args: &TrainArgs, path: &str) -> Result<Vec<String>> {
+    // First, so that somebody who says data.path as well is obeyed.
+    let path = format!("data.path={}", serde_json::to_string(path)?);
+    Ok([&[path], &args.changes[..]].concat())
+}
+
 /// The configuration of a new run: what was said, and what suits the data where nothing was. Also the changes that were
 /// asked for.
 pub fn suggest(args: &TrainArgs, out: &Path) -> Result<(Suggestion, Vec<String>)> {
-    let mut changes = args.changes.clone();
-    if let Some(data) = &args.data {
-        refuse_model(data)?;
-        let path = match data == Path::new("-") {
-            true => keep(out)?,
-            false => data.to_str().context("the data's name is not valid Unicode")?.to_owned(),
-        };
-        // First, so that somebody who says data.path as well is obeyed.
-        changes.insert(0, format!("data.path={}", serde_json::to_string(&path)?));
-    }
+    let changes = match args.data.as_deref() {
+        Some(data) if data == Path::new("-") => with_path(args, &keep(out)?)?,
+        _ => changes(args)?,
+    };
     let (text, changes) = match &args.config {
         Some(config) => {
             let Opened { text, changes } = config_file::open(config, &changes)?;
@@ -76,23 +95,41 @@ pub fn suggest(args: &TrainArgs, out: &Path) -> Result<(Suggestion, Vec<String>)
         None => (String::new(), changes),
     };
     let minutes = args.minutes;
-    if let Some(minutes) = minutes.filter(|&minutes| !(minutes > 0.0 && minutes.is_finite())) {
-        bail!("--minutes {minutes}: there must be more than 0");
+    if let Some(minutes) = minutes.filter(|&minutes| !(minutes > 0.0 && minutes <= MOST_MINUTES)) {
+        let minutes = if minutes.abs() < 1e15 { minutes.to_string() } else { format!("{minutes:e}") };
+        bail!("--minutes {minutes}: it must be above 0 and at most {}", count(MOST_MINUTES as u64));
+    }
+    if let Some(from) = &args.from {
+        announce_decided(&text, from);
     }
     Ok((Suggestion::new(&text, &changes, minutes, args.from.as_deref())?, changes))
+}
+
+/// Says which settings of a configuration a model that is trained further decides otherwise.
+fn announce_decided(text: &str, from: &Path) {
+    // What can't be read is said by the run.
+    let decided = decided_by_model(text, from).unwrap_or_default();
+    if !decided.is_empty() {
+        let decided: Vec<String> = decided.iter().map(ToString::to_string).collect();
+        let decided = decided.join(", ");
+        output::note(&format!(
+            "the model keeps its shape and its tokenizer; the configuration differs (configuration → model): {decided}"
+        ));
+    }
 }
 
 /// A run or a model is nothing to learn from, though its folder has files that could be read as text.
 fn refuse_model(data: &Path) -> Result<()> {
     let (has, shown) = (|name: &str| data.join(name).join("config.json").is_file(), data.display());
+    let typed = shell::path(data);
     if has("best") || has("last") {
         bail!(
-            "{shown} is a run, not data: `minigpt train --resume --out {shown}` goes on with it, `minigpt train novel.txt --from {shown}` trains its model further on a text"
+            "{shown} is a run, not data: `minigpt train --resume --out {typed}` goes on with it, `minigpt train novel.txt --from {typed}` trains its model further on a text"
         );
     }
     if has("") {
         bail!(
-            "{shown} is a model, not data: `minigpt train novel.txt --from {shown}` trains it further on a text"
+            "{shown} is a model, not data: `minigpt train novel.txt --from {typed}` trains it further on a text"
         );
     }
     Ok(())
@@ -111,7 +148,7 @@ fn keep(out: &Path) -> Result<String> {
 
 /// Says what was chosen.
 pub fn announce(suggestion: &Suggestion, quiet: bool) {
-    if quiet || !(suggestion.model || suggestion.seconds.is_some()) {
+    if quiet || !(suggestion.model || suggestion.further || suggestion.seconds.is_some()) {
         return;
     }
     let config = &suggestion.config;
@@ -130,14 +167,33 @@ pub fn announce(suggestion: &Suggestion, quiet: bool) {
             model.block_size,
         ));
     }
+    if suggestion.further {
+        let (rate, rows) =
+            (format!("{:e}", config.train.learning_rate), counted(config.train.batch_size as u64, "row"));
+        output::note(&format!(
+            "chosen for training further: a learning rate of {rate}, batches of {rows}, so that it keeps what it knows"
+        ));
+    }
+    if suggestion.by_heart && config.train.best_by == BestBy::Answers {
+        output::note(
+            "all of the questions are learned, none is held out, and the best model is the one that answers most of them word for word (--val_fraction=0.1 judges by questions that it does not learn)",
+        );
+    }
     if let Some(seconds) = suggestion.seconds {
         let steps = counted(config.train.max_iters, "step");
         let other = if seconds == 60.0 * MINUTES { tr("; --minutes N for another time") } else { "" };
         output::note(&format!("{steps}, about {} on this machine{other}", duration(seconds)));
     }
-    if let Some(epochs) = suggestion.enough {
-        output::note(&format!(
+    match suggestion.enough {
+        Some(epochs) if suggestion.further => output::note(&format!(
+            "that is {epochs} times the whole data; with more it would forget what it knew (--max_iters=N says otherwise)"
+        )),
+        Some(epochs) if suggestion.by_heart => output::note(&format!(
+            "that is {epochs} times the whole data, which is enough to know it by heart (--minutes N gives it more time)"
+        )),
+        Some(epochs) => output::note(&format!(
             "that is {epochs} times the whole data; more would only learn it by heart (--max_iters=N says otherwise)"
-        ));
+        )),
+        None => {}
     }
 }

@@ -1,16 +1,17 @@
 //! What a person sees of a run: a bar on a terminal, lines elsewhere.
 
-use crate::language::{counted, t, tr};
+use crate::language::{counted, duration, t, tr};
 use crate::{output, screen};
 use indicatif::{ProgressBar, ProgressStyle};
 use minigpt::RunConfig;
 use minigpt::machine;
-use minigpt_charts::{bytes, count, duration};
+use minigpt_charts::{bytes, count};
 use minigpt_generate::{GenerationConfig, generate};
 use minigpt_model::Gpt;
 use minigpt_tokenizer::Tokenizer;
+use minigpt_train::checkpoint::Answers;
 use minigpt_train::record::StepRecord;
-use minigpt_train::{Event, Observer};
+use minigpt_train::{Event, Observer, Overfitting};
 use std::time::Duration;
 
 /// Columns of the bar, whatever stands beside it.
@@ -80,16 +81,35 @@ impl Watch {
             &memory,
         ]);
         let val = record.val_loss.map_or_else(String::new, |val| t!(", validation {val:.4}"));
+        let answers = record.answers.map_or_else(String::new, |Answers { right, asked }| {
+            t!(", answers {} of {}", count(right), count(asked))
+        });
+        let val = val + &answers;
         if let (Some(epoch), Some(mean)) = (record.epoch, record.epoch_loss) {
             let step = count(record.step);
             self.say(&format!("epoch {epoch}, step {step}: mean training loss {mean:.4}{val}, {speed}"));
-        } else if record.val_loss.is_some() || (logged && self.bar.is_hidden()) {
+        } else if record.val_loss.is_some() || record.answers.is_some() || (logged && self.bar.is_hidden()) {
             let StepRecord { step, loss, lr, grad_norm, .. } = record;
             self.say(&format!(
                 "step {step}: loss {loss:.4}{val}, rate {lr:.2e}, norm {grad_norm:.2}, {speed}"
             ));
         }
     }
+}
+
+/// What overfitting means, and what to do about it.
+pub fn overfitting_in_words(overfitting: &Overfitting) -> [String; 2] {
+    let Overfitting { best, val_loss, train_then, train_now } = overfitting;
+    let (then, step) = (best.val_loss.unwrap_or(f64::NAN), count(best.step));
+    [
+        t!(
+            "overfitting: since step {step} the validation loss has risen from {then:.2} to {val_loss:.2}, while the training loss fell from {train_then:.2} to {train_now:.2}"
+        ),
+        tr(
+            "the model learns its data by heart; best/ keeps it as it was before. More data, a smaller model or more dropout (--dropout=0.2) help, and --patience=3 ends a run there",
+        )
+        .to_owned(),
+    ]
 }
 
 impl Observer for Watch {
@@ -115,8 +135,14 @@ impl Observer for Watch {
             // The one at the end has words of its own.
             Event::Sample { step, .. } if self.shows_end && self.bar.length() == Some(step) => {}
             Event::Sample { text, .. } if !self.quiet => self.bar.suspend(|| output::quote(text)),
-            Event::Sample { .. } => {}
-            Event::Saved { .. } => {}
+            Event::Sample { .. } | Event::Saved { .. } => {}
+            // Also to somebody who wants to hear nothing: something is lost.
+            Event::Warning(warning) => self.bar.suspend(|| output::note(&warning.to_string())),
+            Event::Overfitting(overfitting) => {
+                for line in overfitting_in_words(overfitting) {
+                    self.say(&line);
+                }
+            }
         }
     }
 

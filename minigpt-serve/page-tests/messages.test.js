@@ -1,0 +1,86 @@
+// Errors of the server in Chinese, held against the server's own sources: each translation belongs to a
+// message that exists, and each message that the page's questions can meet has one.
+import { test } from "node:test";
+import assert from "node:assert/strict";
+import { readFileSync, readdirSync, statSync } from "node:fs";
+import { said, CHINESE, patternOf } from "../page/js/messages.js";
+import { use } from "../page/js/i18n.js";
+
+const workspace = new URL("../../", import.meta.url);
+const rust = (folder) =>
+  readdirSync(new URL(folder, workspace)).flatMap((name) => {
+    const path = `${folder}${name}`;
+    if (statSync(new URL(path, workspace)).isDirectory()) return rust(`${path}/`);
+    return name.endsWith(".rs") ? [path] : [];
+  });
+/** A source without line ends inside of its strings. */
+const source = (path) =>
+  readFileSync(new URL(path, workspace), "utf8")
+    .replace(/\\\n\s*/g, "")
+    .replaceAll('\\"', '"');
+const crates = ["serve", "insight", "generate", "tokenizer", "chat"];
+const all = crates
+  .flatMap((crate) => rust(`minigpt-${crate}/src/`))
+  .map(source)
+  .join("\n");
+
+test("every translated message is one that the server has", () => {
+  for (const [english] of CHINESE) {
+    // What stands between its values; their names may differ.
+    const parts = english.split(/\{\w*\}/).filter((part) => part.trim().length > 3);
+    for (const part of parts) assert.ok(all.includes(part), `no source says ${part}`);
+  }
+});
+
+test("every message about the inside of a model and about runs has a translation", () => {
+  const folders = ["minigpt-serve/src/inspect/", "minigpt-serve/src/runs/", "minigpt-insight/src/"];
+  const found = folders
+    .flatMap(rust)
+    .map(source)
+    .flatMap((text) => [
+      ...text.matchAll(
+        /(?:Problem::\w+|Error::Request|Error::Undefined)\(\s*(?:"\w+",\s*|StatusCode::\w+,\s*)?(?:format!\(\s*)?"((?:there|the|this|say|give|name|patching|both|heads|attribution|tokens|\{\w*\}) [^\n]*?)"(?:,|\)|\n|\.)/g,
+      ),
+    ])
+    .map(([, message]) => message)
+    // The page asks no question of which this is said.
+    .filter((message) => !/has no effect here|not both/.test(message));
+  assert.ok(found.length > 15, `${found.length} messages were found`);
+  const known = (message) =>
+    CHINESE.some(([english]) => {
+      const filled = message.replace(/\{[^}]*\}/g, "7");
+      return patternOf(english).test(filled);
+    });
+  assert.deepEqual(
+    found.filter((message) => !known(message)),
+    [],
+  );
+});
+
+test("values come into the Chinese sentence", () => {
+  use("zh");
+  const chinese = (message) => said(message, "zh");
+  assert.equal(
+    chinese("patching needs two texts of as many tokens; these have 9 and 12"),
+    "两段文字的词元数必须相同；现在分别是 9 个和 12 个。",
+  );
+  assert.equal(
+    chinese(
+      "This model's maximum context length is 128 tokens, but the prompt has 300. Shorten it: nothing is cut silently.",
+    ),
+    "这个模型最多能读 128 个词元，而这段文字有 300 个。请缩短一些。",
+  );
+  assert.equal(
+    chinese('there is no model "x.y" here; there is a, b'),
+    '这里没有模型 "x.y"；有的是 a, b。',
+  );
+  assert.equal(chinese('there is no snapshot "a/9"'), '没有快照 "a/9"。');
+  use("en");
+});
+
+test("English stays as it is, and a message that nobody translated says that it is English", () => {
+  assert.equal(said("something new", "en"), "something new");
+  use("zh");
+  assert.equal(said("something new", "zh"), "服务器的说明（英文）：something new");
+  use("en");
+});
