@@ -137,7 +137,8 @@ fn guess(sample: &[u8]) -> &'static Encoding {
     }
 }
 
-/// These bytes, of which the last may be cut, without those that are no character of an encoding; none if they are too many.
+/// The undamaged lines of a sample in an encoding, or the sample without its wrong bytes if every line has some. The last character
+/// may be cut. `None` if too many bytes are wrong.
 fn undamaged(encoding: &'static Encoding, sample: &[u8]) -> Option<Vec<u8>> {
     let (mut decoder, mut text) = (encoding.new_decoder(), vec![0; 3 * sample.len() + 16]);
     let (mut kept, mut from, mut at, mut written, mut wrong) = (Vec::new(), 0, 0, 0, 0);
@@ -152,7 +153,15 @@ fn undamaged(encoding: &'static Encoding, sample: &[u8]) -> Option<Vec<u8>> {
         wrong += 1;
     }
     kept.extend_from_slice(sample.get(from..).unwrap_or_default());
-    (!too_many(wrong, written as u64 / 3)).then_some(kept)
+    if too_many(wrong, written as u64 / 3) {
+        return None;
+    }
+    // Behind a wrong byte, the rest of a line may be paired into other characters, which mislead the detector.
+    let is_undamaged =
+        |line: &&[u8]| encoding.decode_without_bom_handling_and_without_replacement(line).is_some();
+    let lines =
+        sample.split_inclusive(|&byte| byte == b'\n').filter(is_undamaged).collect::<Vec<_>>().concat();
+    Some(if lines.is_ascii() { kept } else { lines })
 }
 
 /// UTF-16 of mostly European text has a zero in every other byte.
@@ -251,6 +260,12 @@ mod tests {
                 assert_eq!(TextEncoding::of(&damaged).name(), name, "{bad:?}");
             }
         }
+        // Regression: behind a byte that is replaced, the rest of its line is paired wrongly; in a short file that is a large part.
+        let questions =
+            "{\"question\": \"你喜欢听音乐吗？\", \"answer\": \"喜欢，每天晚上都听。\"}\n".repeat(5);
+        let mut short = GBK.encode(&questions).0.into_owned();
+        short[15] = 0xff;
+        assert_eq!(TextEncoding::of(&short).name(), "gb18030");
         let bytes = encoded(CHINESE, GBK);
         // Cut in the middle of a character, with a line end behind it or none.
         for cut in

@@ -114,9 +114,16 @@ impl Example {
     pub fn of_row(row: &Row, columns: &Columns) -> Result<Self, String> {
         let fields = Fields { row, columns };
         let form = fields.form()?;
-        let record = |turns| Ok(Self::Record(form, Record { turns }));
+        let said = |text: &str| !text.trim().is_empty();
+        let record = |turns: Vec<Turn>| {
+            let says_something = turns.iter().any(|turn| said(&turn.text));
+            says_something.then_some(Self::Record(form, Record { turns })).ok_or_else(|| BLANK.to_owned())
+        };
         match form {
-            RecordForm::Text => Ok(Self::Text(fields.text(TEXT)?)),
+            RecordForm::Text => Some(fields.text(TEXT)?)
+                .filter(|text| said(text))
+                .map(Self::Text)
+                .ok_or_else(|| BLANK.to_owned()),
             RecordForm::QuestionAnswer => record(fields.pair(QUESTION, ANSWER)?),
             RecordForm::PromptCompletion => record(fields.pair(PROMPT, COMPLETION)?),
             RecordForm::Instruction => record(fields.instruction()?),
@@ -154,6 +161,8 @@ impl Record {
 fn turn(role: Role, text: String) -> Turn {
     Turn { role, text }
 }
+
+const BLANK: &str = "holds only white space";
 
 /// The names under which a meaning is looked for; the first is the one that is spoken of.
 type Names = &'static [&'static str];

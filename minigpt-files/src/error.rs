@@ -1,5 +1,6 @@
 //! Why a file or folder could not be written, replaced, mapped or locked.
 
+use crate::open_folder::present_path;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -61,7 +62,7 @@ pub enum Error {
     },
 
     /// A folder that this process works in and that is no longer where it was.
-    #[error("the folder {} was removed, or moved to where it can't be found", .path.display())]
+    #[error("the folder {} was removed, or moved to where it can't be found", path.display())]
     Gone {
         /// Where it was.
         path: PathBuf,
@@ -92,6 +93,6 @@ impl Error {
 
     /// The system's refusal to do something with a path.
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io { action, path: path.to_owned(), source }
+        Self::Io { action, path: present_path(path), source }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::folder::{beside, parent, sync_folder};
+use crate::open_folder::present_path;
 use crate::own_file::{is_sole_file, is_still_at, open_for_writing};
 use crate::under_way::UnderWay;
 use std::fs::{self, File, TryLockError};
@@ -61,7 +62,7 @@ pub fn move_file(from: &Path, to: &Path) -> Result<()> {
 fn check_replaceable(path: &Path) -> Result<()> {
     match fs::symlink_metadata(path).map(|about| about.file_type()) {
         Ok(kind) if !kind.is_file() && !kind.is_symlink() && !kind.is_dir() => {
-            Err(Error::NotAFile { path: path.to_owned() })
+            Err(Error::NotAFile { path: present_path(path) })
         }
         _ => Ok(()),
     }
@@ -96,7 +97,7 @@ fn open_locked(temporary: &Path, path: &Path) -> Result<File> {
         })?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(Error::Busy { path: path.to_owned() }),
+            Err(TryLockError::WouldBlock) => return Err(Error::Busy { path: present_path(path) }),
             // A file system without locks.
             Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(e)) => return Err(failed(e)),

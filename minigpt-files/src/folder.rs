@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::file::is_there;
+use crate::open_folder::present_path;
 use crate::output_folder::foreign_entry;
 use crate::own_file::{free_name, is_link};
 use crate::under_way::UnderWay;
@@ -241,7 +242,7 @@ fn lock_folder(folder: &Path, target: &Path) -> Result<Option<File>> {
     }
     let Ok(lock) = File::open(folder) else { return Ok(None) };
     match lock.try_lock() {
-        Err(TryLockError::WouldBlock) => Err(Error::Busy { path: target.to_owned() }),
+        Err(TryLockError::WouldBlock) => Err(Error::Busy { path: present_path(target) }),
         Err(TryLockError::Error(_)) => Ok(None),
         Ok(()) => Ok(Some(lock)),
     }

@@ -24,6 +24,7 @@ mod file;
 mod folder;
 mod lock;
 mod map;
+mod open_folder;
 mod output_folder;
 mod own_file;
 mod read;
@@ -35,6 +36,7 @@ pub use file::{is_there, move_file, replace_file, write_file};
 pub use folder::{NewFolder, remove_folder};
 pub use lock::Lock;
 pub use map::Mapped;
+pub use open_folder::present_path;
 pub use output_folder::{OutputFolder, foreign_entry};
 pub use own_file::{
     copy_aside, free_name, is_link, is_sole_file, is_still_at, open_for_appending, set_aside,

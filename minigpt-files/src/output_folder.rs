@@ -3,6 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::folder::NewFolder;
+use crate::open_folder::present_path;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,12 +52,12 @@ fn check_target(target: &Path, force: bool, ours: &[&str]) -> Result<()> {
             Err(e) => return Err(Error::io("write", target, e)),
         };
         return match entries.next() {
-            Some(_) => Err(Error::Exists { path: target.to_owned() }),
+            Some(_) => Err(Error::Exists { path: present_path(target) }),
             None => Ok(()),
         };
     }
     match foreign_entry(target, ours)? {
-        Some(other) => Err(Error::NotOurs { path: target.to_owned(), other }),
+        Some(other) => Err(Error::NotOurs { path: present_path(target), other }),
         None => Ok(()),
     }
 }

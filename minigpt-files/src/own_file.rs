@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::file::is_there;
+use crate::open_folder::present_path;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,14 +22,14 @@ pub(crate) fn open_for_writing(path: &Path) -> Result<File> {
 
 fn open_regular(path: &Path, options: &mut OpenOptions) -> Result<File> {
     if is_link(path) {
-        return Err(Error::Link { path: path.to_owned() });
+        return Err(Error::Link { path: present_path(path) });
     }
     do_not_follow(options);
     let failed = |e| Error::io("write", path, e);
     let file = options.open(path).map_err(failed)?;
     match file.metadata().map_err(failed)?.is_file() {
         true => Ok(file),
-        false => Err(Error::NotAFile { path: path.to_owned() }),
+        false => Err(Error::NotAFile { path: present_path(path) }),
     }
 }
 

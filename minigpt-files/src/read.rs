@@ -1,6 +1,7 @@
 //! Files that are read whole, of a size that is known to be reasonable, and pipes.
 
 use crate::error::{Error, Result};
+use crate::open_folder::present_path;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
@@ -18,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub fn open_file(path: &Path) -> Result<(File, u64)> {
     let about = fs::metadata(path).map_err(|e| Error::io("read", path, e))?;
     if !about.is_file() {
-        return Err(Error::NotAFile { path: path.to_owned() });
+        return Err(Error::NotAFile { path: present_path(path) });
     }
     Ok((File::open(path).map_err(|e| Error::io("read", path, e))?, about.len()))
 }
@@ -30,7 +31,7 @@ pub fn open_file(path: &Path) -> Result<(File, u64)> {
 pub fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let (file, size) = open_file(path)?;
     if size > limit {
-        return Err(Error::TooLarge { path: path.to_owned(), limit });
+        return Err(Error::TooLarge { path: present_path(path), limit });
     }
     read_limited(file, path, limit)
 }
@@ -71,7 +72,7 @@ fn read_limited(from: impl Read, path: &Path, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| Error::io("read", path, e))?;
     if bytes.len() as u64 > limit {
-        return Err(Error::TooLarge { path: path.to_owned(), limit });
+        return Err(Error::TooLarge { path: present_path(path), limit });
     }
     Ok(bytes)
 }
@@ -79,7 +80,7 @@ fn read_limited(from: impl Read, path: &Path, limit: u64) -> Result<Vec<u8>> {
 fn into_text(bytes: Vec<u8>, path: &Path) -> Result<String> {
     String::from_utf8(bytes).map_err(|error| {
         let position = error.utf8_error().valid_up_to();
-        Error::NotText { path: path.to_owned(), position }
+        Error::NotText { path: present_path(path), position }
     })
 }
 

@@ -56,7 +56,7 @@ impl Error {
 
     /// The system's refusal to read.
     pub(crate) fn io(path: &Path, problem: std::io::Error) -> Self {
-        Self::Io { path: path.to_owned(), problem }
+        Self::Io { path: minigpt_files::present_path(path), problem }
     }
 
     /// Why a tensor could not be written to a file.

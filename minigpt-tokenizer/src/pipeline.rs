@@ -501,14 +501,24 @@ fn check(described: &Value) -> Result<(), String> {
     if growth > 1e6 {
         return Err("the normalizer makes a text a million times as long".to_owned());
     }
+    for stage in stages(described, "post_processor") {
+        let pieces = ["single", "pair"].into_iter().filter_map(|form| stage[form].as_array()).flatten();
+        let undefined = |token: &&str| stage["special_tokens"].get(token).is_none();
+        if let Some(token) = pieces.filter_map(|piece| piece["SpecialToken"]["id"].as_str()).find(undefined) {
+            return Err(format!(
+                "the post-processor's template uses {token:?}, which its special_tokens lack"
+            ));
+        }
+    }
     Ok(())
 }
 
 /// The stages of a part of the pipeline, those of sequences one by one.
 fn stages<'a>(described: &'a Value, part: &str) -> Vec<&'a Value> {
     fn add<'a>(stage: &'a Value, found: &mut Vec<&'a Value>) {
-        let inner =
-            ["normalizers", "pretokenizers", "decoders"].iter().find_map(|name| stage[name].as_array());
+        let inner = ["normalizers", "pretokenizers", "decoders", "processors"]
+            .iter()
+            .find_map(|name| stage[name].as_array());
         match inner {
             Some(inner) => inner.iter().for_each(|stage| add(stage, found)),
             None if stage.is_object() => found.push(stage),

@@ -8,6 +8,7 @@ use crate::record::Warning;
 use crate::run_folder::{RunFolder, TRAINING_FILES, io, model_files, step_of};
 use candle_core::{Device, Tensor};
 use minigpt_data::Position;
+use minigpt_files::present_path;
 use minigpt_formats::hugging_face::{self, SaveOptions};
 use minigpt_formats::{ChatTemplate, ExtraKeys, Loaded};
 use minigpt_model::Gpt;
@@ -114,11 +115,11 @@ pub struct Model<'a> {
 /// Writes the model folder `name` of a run; with what its optimiser remembers, all that resuming needs. What stands there and
 /// is not a model folder of a run is moved aside.
 pub fn save(
-    run: &RunFolder,
+    run: &mut RunFolder,
     name: &str,
     model: Model,
     resume: Option<(&State, &Moments)>,
-) -> Result<Option<Warning>> {
+) -> Result<Vec<Warning>> {
     run.replace(name, |target| write(target, model, resume))
 }
 
@@ -149,8 +150,9 @@ fn write(target: &Path, model: Model, resume: Option<(&State, &Moments)>) -> Res
     }
     if let Some((state, moments)) = resume {
         let path = target.join(OPTIMIZER);
-        candle_core::safetensors::save(moments, &path)
-            .map_err(|e| Error::Checkpoint(format!("could not write {}: {e}", path.display())))?;
+        candle_core::safetensors::save(moments, &path).map_err(|e| {
+            Error::Checkpoint(format!("could not write {}: {e}", present_path(&path).display()))
+        })?;
         let path = target.join(STATE);
         let text = serde_json::to_string_pretty(state).map_err(|e| Error::Checkpoint(e.to_string()))?;
         std::fs::write(&path, text + "\n").map_err(|e| io(&path, e))?;
@@ -197,7 +199,8 @@ pub fn load(folder: &Path, device: &Device) -> Result<Checkpoint> {
 /// Removes the numbered checkpoints of a run but the newest `keep`. A folder that is not one, by its name and by every file in
 /// it, is left alone.
 pub fn rotate(run: &RunFolder, keep: usize) -> Result<()> {
-    let entries = std::fs::read_dir(run.path()).map_err(|e| io(run.path(), e))?;
+    let folder = run.entry_path();
+    let entries = std::fs::read_dir(&folder).map_err(|e| io(&folder, e))?;
     let mut numbered: Vec<(u64, PathBuf)> = entries
         .filter_map(|entry| {
             let entry = entry.ok()?;

@@ -3,6 +3,7 @@
 //! Nothing here ends a run. What can't be written is told as a [`Warning`], once until it can be written again.
 
 use crate::record::{self, Axis, EventFile, Metrics, Result, SampleLog, StepRecord, Warning, loss_chart};
+use minigpt_files::present_path;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -114,7 +115,7 @@ fn draw(folder: &Path) -> Result<()> {
     if !minigpt_files::is_there(&path)? {
         return Ok(());
     }
-    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = present_path(folder).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let log = record::read(&path)?;
     let svg = loss_chart(&[(name, log.records)], Axis::Step).svg();
     Ok(minigpt_files::write_file(&folder.join(PICTURE), svg.as_bytes())?)

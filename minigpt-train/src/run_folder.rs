@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::record::Warning;
-use minigpt_files::{Lock, NewFolder, foreign_entry, free_name, is_link, is_there};
+use minigpt_files::{Lock, NewFolder, foreign_entry, free_name, is_link, is_there, present_path};
 use minigpt_formats::hugging_face;
 use std::path::{Path, PathBuf};
 
@@ -32,76 +32,102 @@ impl RunFolder {
     pub fn open(path: &Path) -> Result<Self> {
         refuse_foreign(path)?;
         let lock = take(path)?;
-        NewFolder::recover_all(path, |name| matches!(name, "best" | "last") || step_of(name).is_some())?;
-        let snapshots = path.join(SNAPSHOTS);
+        let inside = lock.entry_path();
+        NewFolder::recover_all(&inside, |name| matches!(name, "best" | "last") || step_of(name).is_some())?;
+        let snapshots = inside.join(SNAPSHOTS);
         if snapshots.is_dir() && !is_link(&snapshots) {
             NewFolder::recover_all(&snapshots, |name| name.starts_with("step-"))?;
         }
         Ok(Self { path: path.to_owned(), lock })
     }
 
-    /// Its path.
+    /// The folder's path, for people: [`locate`](Self::locate) keeps it up to date.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A place inside it.
+    /// The path of an entry, for people.
     pub fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Finds the folder where it is now, which [`path`](Self::path) is from then on. Returns what a person should know: that it
-    /// was moved, or that it is gone and the run goes on in another one.
+    /// A path for reading and writing the folder's files. On Linux it leads into this folder even if the folder is moved and another
+    /// one takes its name, see [`Lock::entry_path`].
+    pub fn entry_path(&self) -> PathBuf {
+        self.lock.entry_path()
+    }
+
+    /// Finds the folder where it is now. Returns a warning if it was moved, or if it is gone and the run goes on in a new one.
     ///
     /// # Errors
-    /// The folder is gone and no other can be made.
+    /// The folder is gone and no other can be created.
     pub fn locate(&mut self) -> Result<Option<Warning>> {
-        let moved = match self.lock.folder() {
+        let mut to = match self.lock.folder() {
             Ok(path) if path == self.path => return Ok(None),
-            Ok(path) => Warning::Moved { from: self.path.clone(), to: path },
-            Err(minigpt_files::Error::Busy { path }) => match Lock::take(&path) {
-                // Only the file was removed.
-                Ok(lock) => {
-                    (self.path, self.lock) = (path, lock);
+            Ok(path) => {
+                let from = std::mem::replace(&mut self.path, path.clone());
+                return Ok(Some(Warning::Moved { from, to: path }));
+            }
+            // The lock file alone was removed, unless another process has locked the folder since.
+            Err(minigpt_files::Error::Busy { path }) => match self.lock.retake() {
+                Ok(()) => {
+                    self.path = path;
                     return Ok(None);
                 }
-                Err(_) => Warning::Replaced { to: free_name(&path)?, path },
+                Err(minigpt_files::Error::Busy { .. }) => free_name(&path)?,
+                Err(_) => self.path.clone(),
             },
-            Err(_) if is_there(&self.path)? => {
-                Warning::Replaced { path: self.path.clone(), to: free_name(&self.path)? }
-            }
-            Err(_) => Warning::Removed { path: self.path.clone() },
+            Err(_) => self.path.clone(),
         };
-        match &moved {
-            Warning::Removed { path } | Warning::Replaced { to: path, .. } => self.lock = take(path)?,
-            _ => {}
+        loop {
+            if let Some(lock) = Lock::create(&to)? {
+                self.lock = lock;
+                break;
+            }
+            to = free_name(&self.path)?;
         }
-        if let Warning::Moved { to, .. } | Warning::Replaced { to, .. } = &moved {
-            self.path.clone_from(to);
-        }
-        Ok(Some(moved))
+        let path = std::mem::replace(&mut self.path, to.clone());
+        Ok(Some(if path == to { Warning::Removed { path } } else { Warning::Replaced { path, to } }))
     }
 
-    /// Replaces a folder inside it: `write` fills a new one beside it, which then takes the old one's place. A crash
-    /// at any instant leaves the old or the new one, whole. What stands there and is not a model folder of a run is moved
-    /// aside.
-    pub fn replace(&self, name: &str, write: impl FnOnce(&Path) -> Result<()>) -> Result<Option<Warning>> {
-        let path = self.join(name);
-        let folder = NewFolder::create(&path)?;
+    /// Replaces a model folder of the run: `write` fills a new folder beside it, which then takes the old one's place. A crash at
+    /// any moment leaves the old or the new one, whole. Anything but a model folder of a run is moved aside. If the run's folder is
+    /// removed meanwhile, all of this happens again in a new one.
+    pub fn replace(&mut self, name: &str, write: impl Fn(&Path) -> Result<()>) -> Result<Vec<Warning>> {
+        /// A program that removes the folder each time must not keep the run from ending.
+        const ATTEMPTS: usize = 5;
+        let mut warnings = Vec::new();
+        for attempt in 1.. {
+            warnings.extend(self.locate()?);
+            let replaced = self.replace_here(name, &write);
+            if attempt < ATTEMPTS && matches!(self.lock.folder(), Err(minigpt_files::Error::Gone { .. })) {
+                continue;
+            }
+            let aside = replaced?;
+            warnings.extend(
+                aside.map(|aside| Warning::SetAside { path: self.join(name), aside: present_path(&aside) }),
+            );
+            break;
+        }
+        Ok(warnings)
+    }
+
+    fn replace_here(&self, name: &str, write: impl Fn(&Path) -> Result<()>) -> Result<Option<PathBuf>> {
+        let folder = NewFolder::create(&self.entry_path().join(name))?;
         write(folder.path())?;
-        let aside = folder.put_in_place_of(&model_files())?;
-        Ok(aside.map(|aside| Warning::SetAside { path, aside }))
+        Ok(folder.put_in_place_of(&model_files())?)
     }
 
-    /// The same for a folder that the run can do without: refuses to touch what is not a model folder of a run.
+    /// Like [`replace`](Self::replace), for a folder that the run can do without: anything but a model folder of a run is an error.
     pub fn replace_own(&self, name: &str, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-        let path = self.join(name);
-        let parent = path.parent().filter(|parent| *parent != self.path);
+        let run = self.entry_path();
+        let path = run.join(name);
+        let parent = path.parent().filter(|parent| *parent != run);
         if let Some(link) = parent.into_iter().chain([&*path]).find(|path| is_link(path)) {
-            return Err(minigpt_files::Error::Link { path: link.to_owned() }.into());
+            return Err(minigpt_files::Error::Link { path: present_path(link) }.into());
         }
         if let Some(other) = foreign_entry(&path, &model_files())? {
-            return Err(minigpt_files::Error::NotOurs { path, other }.into());
+            return Err(minigpt_files::Error::NotOurs { path: present_path(&path), other }.into());
         }
         let folder = NewFolder::create(&path)?;
         write(folder.path())?;
@@ -145,7 +171,7 @@ pub(crate) fn step_of(name: &str) -> Option<u64> {
 }
 
 pub(crate) fn io(path: &Path, problem: std::io::Error) -> Error {
-    Error::Io { path: path.to_owned(), problem }
+    Error::Io { path: present_path(path), problem }
 }
 
 #[cfg(test)]
@@ -164,7 +190,7 @@ mod tests {
     #[test]
     fn a_folder_is_replaced_as_a_whole_and_nothing_is_left_over() {
         let dir = tempfile::tempdir().unwrap();
-        let run = RunFolder::open(dir.path()).unwrap();
+        let mut run = RunFolder::open(dir.path()).unwrap();
         for text in ["one", "two"] {
             run.replace("last", write(text)).unwrap();
             assert_eq!(read(&run), text);
@@ -176,7 +202,7 @@ mod tests {
     #[test]
     fn a_write_that_fails_leaves_the_old_folder() {
         let dir = tempfile::tempdir().unwrap();
-        let run = RunFolder::open(dir.path()).unwrap();
+        let mut run = RunFolder::open(dir.path()).unwrap();
         run.replace("last", write("one")).unwrap();
         run.replace("last", |_| Err(Error::Checkpoint("no space".to_owned()))).unwrap_err();
         assert_eq!(read(&run), "one");
@@ -222,11 +248,11 @@ mod tests {
     #[test]
     fn what_a_person_put_into_a_model_folder_is_never_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let run = RunFolder::open(dir.path()).unwrap();
-        assert!(run.replace("last", write("one")).unwrap().is_none());
+        let mut run = RunFolder::open(dir.path()).unwrap();
+        assert!(run.replace("last", write("one")).unwrap().is_empty());
         fs::write(run.join("last/notes.txt"), "mine").unwrap();
-        let warning = run.replace("last", write("two")).unwrap();
-        let Some(Warning::SetAside { aside, .. }) = warning else { panic!("{warning:?}") };
+        let warnings = run.replace("last", write("two")).unwrap();
+        let [Warning::SetAside { aside, .. }] = &warnings[..] else { panic!("{warnings:?}") };
         assert_eq!(fs::read_to_string(aside.join("notes.txt")).unwrap(), "mine");
         assert_eq!(read(&run), "two");
         fs::create_dir(run.join("step-00000003")).unwrap();

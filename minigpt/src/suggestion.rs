@@ -1,15 +1,16 @@
-//! A model and a recipe for those who name none: what suits their data, their time and this machine.
+//! Chooses a model and a recipe that suit the data, the time and this machine.
 //!
-//! It fills in what neither a file nor a change says, so that everything can be said otherwise.
+//! Only settings that neither a file nor an option names are filled in.
 
 use crate::error::{Error, Result};
 use crate::limit::product_rate;
 use crate::model_place::ModelPlace;
 use crate::recipe::{Asked, EPOCHS_BY_HEART, MOST_EPOCHS, Recipe, is_by_heart, most_rows};
-use crate::run::check_memory;
-use crate::run_config::{RunConfig, leaves_model_open, says};
+use crate::run::{Brought, check_memory};
+use crate::run_config::{ExampleStyle, RunConfig, leaves_model_open, says};
 use crate::run_plan::{self, MEASURING, RunPlan};
-use minigpt_data::{CorpusKind, Glance, Source};
+use minigpt_chat::Format;
+use minigpt_data::{CorpusKind, Glance, Role, Source, Turn};
 use minigpt_formats::load_config;
 use minigpt_model::Config;
 use minigpt_model::parameters::Count;
@@ -36,10 +37,19 @@ pub struct Suggestion {
     pub seconds: Option<f64>,
     /// After how many passes over the data it stops before the time is up, if it does.
     pub enough: Option<u64>,
-    /// Whether a model that is there already is trained further by settings that were suggested.
-    pub further: bool,
+    /// What was chosen for fine-tuning, if that is what it is.
+    pub further: Option<Further>,
     /// Whether all questions are to be learned by heart, so that none is held out.
     pub by_heart: bool,
+}
+
+/// What was chosen for fine-tuning, as nothing else said it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Further {
+    /// Whether the learning rate was.
+    pub learning_rate: bool,
+    /// Whether the batch size was.
+    pub batch_size: bool,
 }
 
 impl Suggestion {
@@ -57,7 +67,7 @@ impl Suggestion {
                 model: false,
                 seconds: None,
                 enough: None,
-                further: false,
+                further: None,
                 by_heart: false,
             });
         }
@@ -80,7 +90,8 @@ impl Suggestion {
                 by_heart = is_by_heart(&glance, held_out);
                 let known = from.filter(|_| glance.kind == CorpusKind::Qa).and_then(known_questions);
                 rehearses = known.is_some();
-                further(base, &glance, by_heart, known)
+                let prompt = from.and_then(|from| sample_prompt(from, &glance, config.data.format));
+                further(base, &glance, by_heart, known, prompt)
             }
             (None, true) => {
                 let glance = run_plan::glance(&config, &source)?;
@@ -101,7 +112,11 @@ impl Suggestion {
             Some(_) if open => RunConfig::resolve_open(table, changes)?,
             _ => RunConfig::resolve(table, changes)?,
         };
-        let (model, further) = (open && base.is_none(), open && base.is_some());
+        let model = open && base.is_none();
+        let further = (open && base.is_some()).then(|| Further {
+            learning_rate: !says("train.learning_rate"),
+            batch_size: !says("train.batch_size"),
+        });
         if minutes.is_none() && (says("train.max_iters") || says("train.epochs")) {
             return Ok(Self { config, model, seconds: None, enough: None, further, by_heart });
         }
@@ -118,7 +133,7 @@ impl Suggestion {
             _ if asked("train.max_iters") => (config.train.max_iters, None),
             Some(epochs) if asked("train.epochs") => (RunPlan::steps(&config, &source, epochs)?, None),
             // What it knew is forgotten pass by pass, whatever time there is.
-            _ if further => {
+            _ if further.is_some() => {
                 let epochs = match source.kind() {
                     CorpusKind::Qa if rehearses => FURTHER_EPOCHS_REHEARSED,
                     CorpusKind::Qa => FURTHER_EPOCHS,
@@ -159,8 +174,26 @@ fn known_questions(model: &Path) -> Option<String> {
     is_known.then(|| run.to_str().map(str::to_owned)).flatten()
 }
 
-/// How to train a model further: slowly, so that it keeps what it knows.
-fn further(base: &Config, glance: &Glance, by_heart: bool, known: Option<String>) -> Table {
+/// What samples begin with while a model is fine-tuned: the beginning of the data, a question as the model is asked it.
+fn sample_prompt(model: &Path, glance: &Glance, style: Option<ExampleStyle>) -> Option<String> {
+    if glance.kind == CorpusKind::Text {
+        return Some(glance.beginning.clone());
+    }
+    let Brought { tokenizer, template, .. } = Brought::by(Some(&ModelPlace::find(model).ok()?.path)).ok()?;
+    let tokenizer = tokenizer?;
+    let template = template.filter(|_| style != Some(ExampleStyle::Questions));
+    let question = Turn { role: Role::User, text: glance.beginning.clone() };
+    Format::choose(template, Some(&tokenizer)).render(&tokenizer, &[question]).ok()
+}
+
+/// How to fine-tune a model: slowly, so that it forgets less.
+fn further(
+    base: &Config,
+    glance: &Glance,
+    by_heart: bool,
+    known: Option<String>,
+    prompt: Option<String>,
+) -> Table {
     let learning_rate = match Count::of(base).total {
         // The demo's model learned 59 of 60 new facts and answered 85 % instead of 98 % of its own questions after 150 steps
         // with rehearsal at 1e-3 (70 % at 2e-3). Without it, 80 steps taught it none at 3e-4, cost it 15 % of what it knew, and at 1e-3 60 %.
@@ -189,7 +222,16 @@ fn further(base: &Config, glance: &Glance, by_heart: bool, known: Option<String>
         train.insert("best_by".to_owned(), "answers".into());
         data.insert("val_fraction".to_owned(), Value::Float(0.0));
     }
-    [("train".to_owned(), Value::Table(train)), ("data".to_owned(), Value::Table(data))].into_iter().collect()
+    let mut table = Table::new();
+    table.insert("train".to_owned(), Value::Table(train));
+    table.insert("data".to_owned(), Value::Table(data));
+    if let Some(prompt) = prompt.filter(|prompt| !prompt.is_empty()) {
+        table.insert(
+            "sample".to_owned(),
+            Value::Table([("prompt".to_owned(), prompt.into())].into_iter().collect()),
+        );
+    }
+    table
 }
 
 /// What a configuration decides of what could be chosen for it: `says` tells which settings somebody named, `length` the

@@ -19,6 +19,10 @@ fn lines(things: &[&str]) -> String {
     things.iter().map(line).collect()
 }
 
+fn settings(place: &Place, run: &str) -> toml::Table {
+    place.read_text(&format!("{run}/config.toml")).parse().unwrap()
+}
+
 fn train(place: &Place, args: &[&str]) -> (String, String) {
     let done = minigpt(&[&["train"], args].concat()).within(&place.path("")).run().success();
     (done.stdout().to_owned(), done.stderr().to_owned())
@@ -42,13 +46,20 @@ fn what_was_learned_and_what_was_kept_is_said() {
     place.write("new.jsonl", lines(&["saw", "rug", "pan"]));
     train(&place, &["old.jsonl", "--max_iters=5", "--out", "runs/old"]);
     let (out, notes) = train(&place, &["new.jsonl", "--from", "runs/old", "--max_iters=2"]);
-    assert_contains(&notes, &["chosen for training further: a learning rate of 1e-3", "before: "]);
+    assert_contains(&notes, &["chosen for fine-tuning, to forget less: a learning rate of 1e-3", "before: "]);
     assert_contains(&notes, &["half of each batch is what runs/old was trained on"]);
     assert_contains(&notes, &["of 6 questions answered", "old.jsonl, what the model was trained on"]);
     assert_contains(
         &out,
         &["learned", "of 3 questions of new.jsonl (before: ", "kept", "of 6 questions of old.jsonl"],
     );
+    // Regression: samples began with a line break instead of a question.
+    assert_eq!(settings(&place, "runs/new")["sample"]["prompt"].as_str(), Some("where is the saw?<sep>"));
+    // Only what was chosen is said to be.
+    let (_, notes) =
+        train(&place, &["new.jsonl", "--from", "runs/old", "--max_iters=2", "--learning_rate=1e-3"]);
+    assert_contains(&notes, &["chosen for fine-tuning: batches of "]);
+    assert!(!notes.contains("a learning rate of"), "{notes}");
     // Without the data, on what the model writes itself.
     fs::remove_file(place.path("old.jsonl")).unwrap();
     let (out, notes) = train(&place, &["new.jsonl", "--from", "runs/old", "--max_iters=2"]);
@@ -65,10 +76,7 @@ fn training_further_is_slow_and_short_unless_it_is_said_otherwise() {
     place.write("new.jsonl", lines(&["saw", "rug", "pan", "cup"]));
     let (_, notes) = train(&place, &["new.jsonl", "--from", "base", "--minutes", "1", "--out", "a"]);
     assert_contains(&notes, &["with more it would forget what it knew"]);
-    let steps = |out: &str| {
-        let config: toml::Table = place.read_text(&format!("{out}/config.toml")).parse().unwrap();
-        config["train"]["max_iters"].as_integer().unwrap()
-    };
+    let steps = |out: &str| settings(&place, out)["train"]["max_iters"].as_integer().unwrap();
     assert!(steps("a") <= 200, "{} steps on 4 examples", steps("a"));
     train(&place, &["new.jsonl", "--from", "base", "--max_iters=3", "--out", "b"]);
     assert_eq!(steps("b"), 3);
@@ -87,6 +95,8 @@ fn a_chat_model_is_trained_in_its_own_template_and_keeps_it() {
         assert_eq!(place.read_json(&format!("{model}/tokenizer_config.json"))["eos_token"], "<|im_end|>");
         assert_eq!(place.read_json(&format!("{model}/config.json"))["eos_token_id"], 2);
     }
+    let prompt = settings(&place, "own")["sample"]["prompt"].as_str().unwrap().to_owned();
+    assert!(prompt.starts_with("<|im_start|>user\nwhere is the saw?<|im_end|>"), "{prompt}");
     // A run that goes on does so in the same form: the data's fingerprint would tell.
     minigpt(&["train", "--resume", "--out", "own", "--max_iters=4"]).within(&place.path("")).run().success();
     // A text leaves it alone, too.

@@ -187,7 +187,7 @@ fn a_model_is_trained_further_on_a_text_of_ones_own() {
     place.write("other.txt", TEXT.to_uppercase().repeat(50) + &TEXT.repeat(50));
     train(&place, &["novel.txt"]);
     let said = train(&place, &["other.txt", "--from", "runs/novel"]);
-    assert_contains(&said, &["runs/other", "on this machine", "chosen for training further"]);
+    assert_contains(&said, &["runs/other", "on this machine", "chosen for fine-tuning"]);
     assert!(!said.contains("chosen for it"), "{said}");
     // Its size may be said again, and not otherwise.
     train(&place, &["other.txt", "--from", "runs/novel", "--n_embd=64"]);
@@ -260,12 +260,19 @@ fn one_example_is_learned_for_as_long_as_was_asked_for() {
 }
 
 #[test]
-fn white_space_and_settings_that_a_text_has_no_use_for_are_refused() {
+fn white_space_and_options_that_would_do_nothing_are_refused() {
     let place = Place::new();
     place.write("blank.txt", " \n\t\n".repeat(400));
+    place.write("blank.jsonl", "{\"question\": \" \", \"answer\": \"\"}\n{\"text\": \"\\n\"}\n");
     place.write("novel.txt", TEXT.repeat(100));
     for (args, said) in [
         (&["blank.txt"][..], "blank.txt holds only white space"),
+        (&["blank.jsonl"], "blank.jsonl has no usable line: 2 bad, 0 blank; line 1: holds only white space"),
+        // Options that an evaluation has no use for.
+        (&["novel.txt", "--eval-only", "--minutes=1"], "cannot be used with"),
+        (&["novel.txt", "--eval-only", "--max-minutes=1"], "cannot be used with"),
+        (&["novel.txt", "--eval-only", "--ranks=2"], "cannot be used with"),
+        (&["novel.txt", "--eval-only", "--serve"], "cannot be used with"),
         (&["blank.txt", "--n_layer=1", "--max_iters=1"], "blank.txt holds only white space"),
         (&["novel.txt", "--max_length=64", "--max_iters=1"], "data.max_length is about examples"),
         (&["novel.txt", "--loss_on=answer", "--max_iters=1"], "data.loss_on is about examples"),

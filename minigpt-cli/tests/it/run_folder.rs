@@ -172,6 +172,13 @@ fn no_link_leads_a_run_out_of_its_folder() {
             }
         }
     }
+    // Errors name the folder by its path, not by the file descriptor that it is open as.
+    let runs = Runs::new();
+    runs.train(&[]).run().success();
+    fs::remove_file(runs.path("run/last/optimizer.safetensors")).unwrap();
+    let refused = runs.resume(8).run().code(1);
+    assert_contains(refused.stderr(), &["run/last/optimizer.safetensors"]);
+    assert!(!refused.stderr().contains("/proc/"), "{}", refused.stderr());
     for folder in ["last", "best", "snapshots", "step-00000008"] {
         let runs = Runs::new();
         runs.train(&[]).run().success();
@@ -251,24 +258,27 @@ fn a_run_whose_folder_is_moved_goes_with_it_and_leaves_its_successor_alone() {
     runs.train(&[]).run().success();
     let names = runs.0.names("run");
     let (log, weights) = (runs.0.read("run/metrics.jsonl"), runs.0.read("run/last/model.safetensors"));
-    thread::sleep(Duration::from_millis(50));
     assert_contains(&stopped(child), &["was moved: the run goes on in", "moved"]);
     assert_eq!((runs.0.names("run"), runs.0.read("run/metrics.jsonl")), (names, log));
     assert!(runs.0.read("run/last/model.safetensors") == weights);
     let logged = runs.0.read_text("moved/metrics.jsonl").lines().count() as u64;
     assert_eq!((saved_step(&runs, "run"), saved_step(&runs, "moved")), (6, logged));
+}
 
-    // Removed, it comes back; replaced, the run saves beside what stands there.
+/// A run folder that is removed under a run that was halted wherever it was: it is created again or, if something else has its
+/// name by then, another one is.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_whose_folder_is_removed_saves_into_a_new_one() {
     for successor in [false, true] {
         let runs = Runs::new();
         let child = runs.endless(&[]);
-        // The run may write a file while the others are removed.
-        while let Err(error) = fs::remove_dir_all(runs.path("run")) {
-            assert_eq!(error.kind(), std::io::ErrorKind::DirectoryNotEmpty, "{error}");
-        }
+        signal(&child, "-STOP");
+        fs::remove_dir_all(runs.path("run")).unwrap();
         if successor {
             runs.0.write("run/notes.txt", "mine");
         }
+        signal(&child, "-CONT");
         let said = stopped(child);
         if successor {
             assert_contains(&said, &["is another folder than the run's", "run.aside"]);

@@ -252,6 +252,19 @@ fn what_no_language_model_can_use_is_refused_with_the_reason() {
             r#"the added token "<sep>" has id 9, and 3 in the vocabulary"#,
         ),
         (
+            with(
+                other.clone(),
+                "/post_processor",
+                json!({
+                    "type": "TemplateProcessing",
+                    "single": [{"SpecialToken": {"id": "<cls>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+                    "special_tokens": {},
+                }),
+            ),
+            r#"the post-processor's template uses "<cls>", which its special_tokens lack"#,
+        ),
+        (
             with(other.clone(), "/normalizer", json!({"type": "Sequence", "normalizers": [bomb, bomb]})),
             "a million times as long",
         ),

@@ -36,6 +36,6 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// Wraps what the system said with what was being done to which file.
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
-        move |source| Error::Io { action, path: path.to_owned(), source }
+        move |source| Error::Io { action, path: minigpt_files::present_path(path), source }
     }
 }

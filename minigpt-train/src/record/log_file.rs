@@ -4,8 +4,8 @@
 
 use super::{Damage, Error, Result, Warning};
 use minigpt_files::{
-    copy_aside, is_link, is_sole_file, is_still_at, is_there, open_for_appending, read_file, set_aside,
-    write_file,
+    copy_aside, is_link, is_sole_file, is_still_at, is_there, open_for_appending, present_path, read_file,
+    set_aside, write_file,
 };
 use std::fs::File;
 use std::io::Write;
@@ -110,7 +110,11 @@ impl LogFile {
         let rewritten = (|| -> Result<()> {
             if !damaged.is_empty() {
                 let copy = copy_aside(path)?;
-                warnings.push(Warning::Damaged { path: path.to_owned(), damaged, copy });
+                warnings.push(Warning::Damaged {
+                    path: present_path(path),
+                    damaged,
+                    copy: present_path(&copy),
+                });
             }
             // A link, or a second name, would take the lines elsewhere.
             if kept != bytes || !is_sole_file(path) {
@@ -154,7 +158,7 @@ impl LogFile {
         self.torn = false;
         let path = self.path.clone();
         if !is_there(&path)? {
-            *warning = Some(Warning::Begun { path: path.clone() });
+            *warning = Some(Warning::Begun { path: present_path(&path) });
         } else {
             let bytes = if is_link(&path) { None } else { read(&path).ok() };
             let is_log = bytes.as_ref().is_some_and(|bytes| {
@@ -164,7 +168,7 @@ impl LogFile {
                 self.torn = bytes.is_some_and(|bytes| bytes.last().is_some_and(|&byte| byte != b'\n'));
             } else {
                 let aside = set_aside(&path)?;
-                *warning = Some(Warning::SetAside { path: path.clone(), aside });
+                *warning = Some(Warning::SetAside { path: present_path(&path), aside: present_path(&aside) });
             }
         }
         Ok(open_for_appending(&path)?)

@@ -50,7 +50,7 @@ impl Trainer {
         }
         config.validate()?;
         let company = accompanied(exchange, &gpt, &data, &config)?;
-        let recorder = Recorder::new(run.path(), 0);
+        let recorder = Recorder::new(&run.entry_path(), 0);
         Self::build(company, gpt.into_trainable()?, data, config, state, Some((run, recorder)))
     }
 
@@ -79,7 +79,7 @@ impl Trainer {
         config.validate()?;
         data.train.seek(state.position)?;
         let company = accompanied(exchange, &gpt, &data, &config)?;
-        let recorder = Recorder::new(run.path(), state.step);
+        let recorder = Recorder::new(&run.entry_path(), state.step);
         let trainer = Self::build(company, gpt, data, config, state, Some((run, recorder)))?;
         trainer.with_extra(extra).with_moments(Some(optimizer))
     }

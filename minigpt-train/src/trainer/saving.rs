@@ -1,7 +1,7 @@
 //! What a run keeps: its best and its last checkpoint, in which every number is finite, and its records.
 
 use super::{Trainer, due};
-use crate::checkpoint::{self, Answers, Best, Model};
+use crate::checkpoint::{self, Answers, Best, Model, Moments};
 use crate::config::BestBy;
 use crate::epoch::ExactNumber;
 use crate::error::{Error, Result};
@@ -71,12 +71,20 @@ impl Trainer {
         }
         self.check_weights(&self.optimizer.state())?;
         self.state.best = Some(found);
-        self.locate(observer)?;
-        let Some(run) = &self.run else { return Ok(()) };
-        observer.event(Event::Saving { step });
-        let warning = checkpoint::save(run, "best", self.model(), None)?;
-        warning.iter().for_each(|warning| observer.event(Event::Warning(warning)));
-        observer.event(Event::Saved { step, path: run.join("best") });
+        if self.run.is_some() {
+            observer.event(Event::Saving { step });
+        }
+        self.save("best", None, observer)
+    }
+
+    /// Writes a model folder of the run, if this rank has the run's folder.
+    fn save(&mut self, name: &str, moments: Option<&Moments>, observer: &mut dyn Observer) -> Result<()> {
+        let Some(mut run) = self.run.take() else { return Ok(()) };
+        let resume = moments.map(|moments| (&self.state, moments));
+        let (saved, path) = (checkpoint::save(&mut run, name, self.model(), resume), run.join(name));
+        self.run = Some(run);
+        saved?.iter().for_each(|warning| observer.event(Event::Warning(warning)));
+        observer.event(Event::Saved { step: self.state.step, path });
         Ok(())
     }
 
@@ -106,7 +114,7 @@ impl Trainer {
     ) -> Result<()> {
         self.locate(observer)?;
         if let (Some(run), Some(recorder)) = (&self.run, &mut self.recorder) {
-            write(recorder, run.path());
+            write(recorder, &run.entry_path());
             recorder.warnings().iter().for_each(|warning| observer.event(Event::Warning(warning)));
         }
         Ok(())
@@ -164,18 +172,15 @@ impl Trainer {
         observer.event(Event::Saving { step });
         self.state.seconds = self.seconds();
         let moments = self.all_moments()?;
-        self.locate(observer)?;
-        if let Some(run) = &self.run {
+        if self.run.is_some() {
             self.check_weights(&moments)?;
-            // The checkpoint comes first: nothing else that goes wrong may cost it.
-            let warning = checkpoint::save(run, "last", self.model(), Some((&self.state, &moments)))?;
-            warning.iter().for_each(|warning| observer.event(Event::Warning(warning)));
-            observer.event(Event::Saved { step, path: run.join("last") });
-            if self.config.keep_checkpoints > 0 {
-                let kept = checkpoint::save_numbered(run, self.model(), &self.state, &moments)
-                    .and_then(|()| checkpoint::rotate(run, self.config.keep_checkpoints));
-                self.warn_of(kept, observer);
-            }
+        }
+        // The checkpoint comes first: nothing else that goes wrong may cost it.
+        self.save("last", Some(&moments), observer)?;
+        if let Some(run) = self.run.as_ref().filter(|_| self.config.keep_checkpoints > 0) {
+            let kept = checkpoint::save_numbered(run, self.model(), &self.state, &moments)
+                .and_then(|()| checkpoint::rotate(run, self.config.keep_checkpoints));
+            self.warn_of(kept, observer);
         }
         self.record(observer, Recorder::draw)?;
         self.saved = step;

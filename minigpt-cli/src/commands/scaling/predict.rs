@@ -138,7 +138,11 @@ fn describe(answer: &Answer) -> String {
 /// Says how far a prediction is from the runs.
 fn far(table: &mut Table, times: f64, extrapolation: bool) {
     if extrapolation {
-        let far = t!("extrapolated: {:.0} times the arithmetic of the largest run; not to be trusted", times);
+        let far = if times < 1e15 {
+            t!("extrapolated: {:.0} times the arithmetic of the largest run; not to be trusted", times)
+        } else {
+            tr("extrapolated far beyond the runs behind that law").to_owned()
+        };
         table.row([tr("warning"), "", &far]);
     }
 }

@@ -62,7 +62,7 @@ pub struct TrainArgs {
     max_minutes: Option<f64>,
     /// Only measure the validation loss: of the run in the folder, or else of the model that one would begin with. Nothing is
     /// trained or written.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["minutes", "max_minutes", "ranks", "serve"])]
     eval_only: bool,
     /// Train as so many ranks, as several machines would under mpirun, but with threads of this process. The weights are
     /// those of any other number of ranks with the same train.parts, to the bit.
@@ -125,10 +125,10 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
         true => (Run::resume_on(exchange, &out, &own_data::changes(args)?, device)?, false),
         false => {
             let (suggestion, changes) = own_data::suggest(args, &out)?;
-            let planned = suggestion.seconds.is_some();
-            own_data::announce(&suggestion, args.quiet);
             let place = Place { out: &out, from: from.as_deref() };
-            (Run::start_on(exchange, suggestion.config, &changes, place, device)?, planned)
+            let run = Run::start_on(exchange, suggestion.config.clone(), &changes, place, device)?;
+            own_data::announce(&suggestion, args.quiet);
+            (run, suggestion.seconds.is_some())
         }
     };
     if let Some(minutes) = args.max_minutes {

@@ -5,7 +5,7 @@ use crate::config_file::{self, Opened};
 use crate::language::{counted, duration, tr};
 use crate::{output, shell};
 use anyhow::{Context, Result, bail};
-use minigpt::{MINUTES, Suggestion, decided_by_model};
+use minigpt::{Further, MINUTES, Suggestion, decided_by_model};
 use minigpt_charts::count;
 use minigpt_train::BestBy;
 use std::path::{Path, PathBuf};
@@ -148,7 +148,7 @@ fn keep(out: &Path) -> Result<String> {
 
 /// Says what was chosen.
 pub fn announce(suggestion: &Suggestion, quiet: bool) {
-    if quiet || !(suggestion.model || suggestion.further || suggestion.seconds.is_some()) {
+    if quiet || !(suggestion.model || suggestion.further.is_some() || suggestion.seconds.is_some()) {
         return;
     }
     let config = &suggestion.config;
@@ -167,12 +167,19 @@ pub fn announce(suggestion: &Suggestion, quiet: bool) {
             model.block_size,
         ));
     }
-    if suggestion.further {
+    if let Some(Further { learning_rate, batch_size }) = suggestion.further {
         let (rate, rows) =
             (format!("{:e}", config.train.learning_rate), counted(config.train.batch_size as u64, "row"));
-        output::note(&format!(
-            "chosen for training further: a learning rate of {rate}, batches of {rows}, so that it keeps what it knows"
-        ));
+        match (learning_rate, batch_size) {
+            (true, true) => output::note(&format!(
+                "chosen for fine-tuning, to forget less: a learning rate of {rate}, batches of {rows}"
+            )),
+            (true, false) => {
+                output::note(&format!("chosen for fine-tuning, to forget less: a learning rate of {rate}"));
+            }
+            (false, true) => output::note(&format!("chosen for fine-tuning: batches of {rows}")),
+            (false, false) => {}
+        }
     }
     if suggestion.by_heart && config.train.best_by == BestBy::Answers {
         output::note(
@@ -185,7 +192,7 @@ pub fn announce(suggestion: &Suggestion, quiet: bool) {
         output::note(&format!("{steps}, about {} on this machine{other}", duration(seconds)));
     }
     match suggestion.enough {
-        Some(epochs) if suggestion.further => output::note(&format!(
+        Some(epochs) if suggestion.further.is_some() => output::note(&format!(
             "that is {epochs} times the whole data; with more it would forget what it knew (--max_iters=N says otherwise)"
         )),
         Some(epochs) if suggestion.by_heart => output::note(&format!(
