@@ -5,8 +5,8 @@
 //!     mpirun -n 2 target/release/examples/exchange large     # messages beyond 2³¹ bytes arrive whole
 #![expect(clippy::print_stdout, reason = "this is what it is for")]
 
-use minigpt_train::exchange::{Exchange, Terms, nodes_of};
-use minigpt_train::{Alone, Launcher, MpiRank};
+use minigpt_train::distributed::{Exchange, Terms, nodes_of};
+use minigpt_train::{Launcher, MpiRank, SingleRank};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ const TIMES: usize = 20;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let exchange: Arc<dyn Exchange> = match Launcher::of_this_process() {
         Some(launcher) => Arc::new(MpiRank::start(&launcher, |_| ())?),
-        None => Alone::exchange(),
+        None => SingleRank::exchange(),
     };
     match std::env::args().nth(1).unwrap_or_default().as_str() {
         "large" => large(exchange.as_ref()),
@@ -38,11 +38,11 @@ fn speed(exchange: &dyn Exchange, megabytes: usize) -> Result<(), Box<dyn std::e
             let end = |rank: usize| rank * given.len() / ranks;
             let lengths: Vec<usize> = (0..ranks).map(|rank| end(rank + 1) - end(rank)).collect();
             let mut own = vec![0f32; lengths[rank]];
-            exchange.sum_to_owners(
+            exchange.reduce_scatter(
                 &Terms { numbers: given, lengths: &lengths, nodes: &nodes, parts: ranks },
                 &mut own,
             )?;
-            exchange.share(&own, &lengths, taken)?;
+            exchange.all_gather(&own, &lengths, taken)?;
         }
         times.push(begun.elapsed().as_secs_f64());
     }

@@ -1,5 +1,6 @@
 //! Checkpoints: a model folder with, beside the model, all that training needs to go on as if it had never stopped.
 
+use crate::best::Best;
 use crate::change::Change;
 use crate::config::TrainConfig;
 use crate::epoch::{EpochLoss, ExactNumber};
@@ -59,28 +60,6 @@ pub struct State {
     /// What was changed when the run went on.
     #[serde(default)]
     pub changes: Vec<Change>,
-}
-
-/// The best evaluation of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Best {
-    /// After which step.
-    pub step: u64,
-    /// The validation loss, where a part of the data is kept for validation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub val_loss: Option<f64>,
-    /// The questions answered, where the best model is chosen by them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answers: Option<Answers>,
-}
-
-/// How many questions a model answers word for word.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answers {
-    /// Answered as expected.
-    pub right: u64,
-    /// Asked.
-    pub asked: u64,
 }
 
 /// A checkpoint, read.

@@ -1,9 +1,10 @@
-//! The mean training loss of an epoch, kept exactly while the epoch lasts: a run may stop and go on within it.
+//! The mean training loss of an epoch, kept exactly across a stop and resume within the epoch.
 
+use crate::evaluate::Evaluation;
 use serde::{Deserialize, Serialize};
 use std::num::ParseFloatError;
 
-/// A number that is read as the very same number that was written, which JSON's numbers promise only to the last digit but one.
+/// A number written as a string, so that it survives any JSON reader to the bit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct ExactNumber(pub f64);
@@ -22,24 +23,44 @@ impl TryFrom<String> for ExactNumber {
     }
 }
 
-/// The epoch under way: its training loss so far, as a sum over tokens.
+/// The training loss of the current epoch so far, as a sum over tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EpochLoss {
     /// Σ −log p(target).
     pub sum: ExactNumber,
-    /// How many targets counted.
+    /// Number of targets that counted.
     pub tokens: u64,
 }
 
 impl EpochLoss {
-    /// A micro-batch of the epoch was learned.
+    /// Adds the losses of a step, part by part and for each part one per micro-batch. `epochs_done` has for each micro-batch the number of
+    /// the epoch that it completes. Returns the loss of the whole step, and the number and mean loss of an epoch that is complete.
+    pub(crate) fn add_step(
+        &mut self,
+        losses: &[Evaluation],
+        epochs_done: &[Option<u64>],
+    ) -> (Evaluation, Option<(u64, Option<f64>)>) {
+        let (mut total, mut done) = (Evaluation::default(), None);
+        for (micro, epoch) in epochs_done.iter().enumerate() {
+            for &loss in losses.iter().skip(micro).step_by(epochs_done.len()) {
+                total.add(loss);
+                self.add(loss.sum, loss.tokens);
+            }
+            if let Some(epoch) = epoch {
+                done = Some((*epoch, self.finish()));
+            }
+        }
+        (total, done)
+    }
+
+    /// Adds a micro-batch of the epoch.
     pub fn add(&mut self, sum: f64, tokens: u64) {
         self.sum.0 += sum;
         self.tokens += tokens;
     }
 
-    /// The mean over tokens of the epoch that is over; none where nothing counted. The next one begins.
+    /// Ends the epoch and returns its mean loss over tokens, or `None` if no target counted.
     pub fn finish(&mut self) -> Option<f64> {
         let Self { sum, tokens } = std::mem::take(self);
         (tokens > 0).then(|| sum.0 / tokens as f64)

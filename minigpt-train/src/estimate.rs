@@ -1,6 +1,9 @@
 //! How long a run will still take, from the steps and evaluations that it has made.
 
-use std::time::Duration;
+use crate::checkpoint::State;
+use crate::config::TrainConfig;
+use crate::trainer::due;
+use std::time::{Duration, Instant};
 
 /// Steps before an estimate is worth anything: the first ones warm up caches and memory.
 const FIRST: u64 = 3;
@@ -26,14 +29,37 @@ impl Estimate {
         self.step = if self.steps == 2 { took } else { self.step + latest * (took - self.step) };
     }
 
-    /// What a step usually takes; nothing before there was one.
-    pub fn usual_step(&self) -> Duration {
+    /// The mean time of a step, or zero before the first.
+    pub fn step_time(&self) -> Duration {
         Duration::try_from_secs_f64(self.step).unwrap_or_default()
     }
 
     /// An evaluation was made.
     pub fn evaluation(&mut self, took: Duration) {
         self.evaluation = Some(took.as_secs_f64());
+    }
+
+    /// Time until the end of a run, or until its time limit: the steps and evaluations that are left. `None` until it can be estimated.
+    pub fn run_left(
+        &self,
+        config: &TrainConfig,
+        state: &State,
+        steps: u64,
+        evaluation_batches: u64,
+        began: Instant,
+    ) -> Option<Duration> {
+        let State { step, position, .. } = *state;
+        let times = |interval: u64| {
+            steps.checked_div(interval).unwrap_or(0) - step.checked_div(interval).unwrap_or(0)
+        };
+        let epochs = config.epochs.map_or(0, |epochs| epochs.saturating_sub(position.epoch));
+        let has_last = step < steps && config.epochs.is_none() && !due(steps, config.eval_interval);
+        let evaluations = times(config.eval_interval) + epochs + u64::from(has_last);
+        let accumulated = config.gradient_accumulation_steps as u64;
+        let left = self.left(steps.saturating_sub(step), evaluations, evaluation_batches, accumulated)?;
+        let limit = Duration::try_from_secs_f64(60.0 * config.max_minutes).ok();
+        let limit = limit.filter(|limit| !limit.is_zero());
+        Some(limit.map_or(left, |limit| left.min(limit.saturating_sub(began.elapsed()))))
     }
 
     /// The time for so many steps and evaluations, each of so many micro-batches where a step has `accumulated` of

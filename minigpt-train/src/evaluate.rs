@@ -1,34 +1,37 @@
-//! The loss of a model on data that it does not learn from.
+//! The loss of a model on data that it is not trained on.
 
+use crate::batch_loss::batch_loss;
 use crate::error::Result;
 use crate::workers::Workers;
-use candle_core::Tensor;
 use minigpt_data::{Batch, Dataset, Loader, Position};
-use minigpt_model::{Gpt, Loss, Pass};
+use minigpt_model::Gpt;
 
 /// How well data was predicted, as a sum over tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Evaluation {
     /// Σ −log p(target).
     pub sum: f64,
-    /// How many targets counted.
+    /// Number of targets that counted.
     pub tokens: u64,
 }
 
 impl Evaluation {
-    /// More data was predicted.
+    /// Adds the evaluation of more data.
     pub fn add(&mut self, more: Self) {
         self.sum += more.sum;
         self.tokens += more.tokens;
     }
 
-    /// The mean over tokens; none where nothing counted.
+    /// The mean over tokens, or `None` if no target counted.
     pub fn loss(&self) -> Option<f64> {
         (self.tokens > 0).then(|| self.sum / self.tokens as f64)
     }
 }
 
-/// Goes through the first `batches` of the data in order, on several threads, and shows `each` batch when it is done.
+/// Evaluates the first `batches` of the data in order, on several threads, and calls `each` after each batch.
+///
+/// # Errors
+/// The data can't be read, or the forward pass fails.
 pub fn evaluate<D: Dataset>(
     gpt: &Gpt,
     data: &mut Loader<D>,
@@ -45,7 +48,7 @@ pub fn evaluate<D: Dataset>(
     Ok(evaluation)
 }
 
-/// The same for one batch, split into so many parts.
+/// Evaluates one batch, split into `parts`.
 pub(crate) fn evaluate_batch(
     gpt: &Gpt,
     batch: &Batch,
@@ -53,25 +56,12 @@ pub(crate) fn evaluate_batch(
     workers: &Workers,
 ) -> Result<Evaluation> {
     let mut evaluation = Evaluation::default();
-    let judge =
-        |parts: Vec<Batch>| parts.iter().map(|part| loss(gpt, part, None)).collect::<Result<Vec<_>>>();
-    for judged in workers.map(batch.split(parts), judge) {
-        for loss in judged? {
+    let losses =
+        |part: Vec<Batch>| part.iter().map(|batch| batch_loss(gpt, batch, None)).collect::<Result<Vec<_>>>();
+    for part in workers.map(batch.split(parts), losses) {
+        for loss in part? {
             evaluation.add(Evaluation { sum: loss.value()?, tokens: loss.tokens as u64 });
         }
     }
     Ok(evaluation)
-}
-
-/// The loss of a batch; with a key, in training: elements are dropped.
-pub(crate) fn loss(gpt: &Gpt, batch: &Batch, dropout: Option<u64>) -> Result<Loss> {
-    let shape = (batch.rows, batch.cols);
-    let ids = Tensor::from_slice(&batch.inputs, shape, gpt.device())?;
-    let targets = Tensor::from_slice(&batch.targets, shape, gpt.device())?;
-    // Padding stands at the end of a row, where no token that counts can see it: no mask is needed.
-    let pass = match dropout {
-        Some(key) => Pass::new().with_dropout(key).with_rows(&batch.row_numbers),
-        None => Pass::new(),
-    };
-    Ok(gpt.loss(&ids, &targets, &pass)?)
 }

@@ -1,6 +1,6 @@
 //! What happens in a run, told to whoever watches.
 
-use crate::checkpoint::Best;
+use crate::best::Best;
 use crate::record::{StepRecord, Warning};
 use minigpt_model::Gpt;
 use std::path::PathBuf;

@@ -4,7 +4,9 @@ use crate::error::{Error, Result};
 use crate::flat;
 use candle_core::{DType, Tensor};
 use minigpt_kernels as ops;
+use minigpt_model::parameters::layer_of;
 use minigpt_model::{Loss, Parameter};
+use std::collections::BTreeMap;
 
 /// One gradient a parameter, in the order of the parameters.
 #[derive(Debug, Clone)]
@@ -105,4 +107,17 @@ impl Gradients {
     pub fn clip_factor(norm: f64, max_norm: f64) -> f64 {
         (max_norm / (norm + 1e-6)).min(1.0)
     }
+}
+
+/// The gradient norm of each layer, from the squares of its parameters' gradients, which are sums over `count` tokens.
+pub(crate) fn norms_by_layer(parameters: &[Parameter], squares: &[f64], count: f64) -> BTreeMap<String, f64> {
+    let mut layers: BTreeMap<String, f64> = BTreeMap::new();
+    for (parameter, square) in parameters.iter().zip(squares) {
+        match layers.get_mut(layer_of(&parameter.name)) {
+            Some(sum) => *sum += square,
+            None => drop(layers.insert(layer_of(&parameter.name).to_owned(), *square)),
+        }
+    }
+    layers.values_mut().for_each(|sum| *sum = sum.sqrt() / count);
+    layers
 }

@@ -25,36 +25,42 @@
 //! ```
 
 mod adamw;
+mod batch_loss;
+mod best;
 mod change;
 pub mod checkpoint;
 mod config;
+pub mod distributed;
 mod epoch;
 mod error;
 mod estimate;
 mod evaluate;
 mod event;
-pub mod exchange;
 mod flat;
 mod gradients;
+mod local_gradients;
 mod muon;
 mod optimizer;
 mod overfitting;
-mod ranks;
 pub mod record;
 mod recorder;
 mod run_folder;
+mod run_output;
 mod schedule;
+mod snapshots;
+mod train_loop;
 mod trainer;
 mod training_data;
 mod workers;
 
+pub use best::{Answers, Best};
 pub use change::Change;
 pub use config::{BestBy, TrainConfig};
+pub use distributed::{Exchange, Launcher, MpiRank, SingleRank, ThreadRank};
 pub use epoch::{EpochLoss, ExactNumber};
 pub use error::{Error, Result};
 pub use evaluate::{Evaluation, evaluate};
 pub use event::{Ended, Event, Observer, Overfitting, Report};
-pub use exchange::{Alone, Exchange, Launcher, MpiRank, ThreadRank};
 pub use gradients::Gradients;
 pub use optimizer::{Optimizer, OptimizerConfig, OptimizerKind};
 pub use run_folder::RunFolder;

@@ -1,6 +1,6 @@
 //! Noticing that a model learns its data by heart: the validation loss rises while the training loss falls.
 
-use crate::checkpoint::Best;
+use crate::best::Best;
 use crate::event::Overfitting;
 
 /// The validation loss wavers by itself. It has risen where it is so far above the best, after so many evaluations without a

@@ -1,6 +1,6 @@
 //! What a run leaves behind beside its models: `metrics.jsonl`, `samples.jsonl`, TensorBoard's event file, and a picture of the loss.
 //!
-//! Nothing here ends a run. What can't be written is told as a [`Warning`], once until it can be written again.
+//! Nothing here ends a run: a file that can't be written causes one [`Warning`] until it can be written again.
 
 use crate::record::{self, Axis, EventFile, Metrics, Result, SampleLog, StepRecord, Warning, loss_chart};
 use minigpt_files::present_path;
@@ -13,33 +13,36 @@ const SAMPLES: &str = "samples.jsonl";
 const PICTURE: &str = "loss.svg";
 const EVENTS: &str = "events";
 
-/// Writes a run's records into its folder, which is named each time because it may be moved.
+/// Writes a run's records into its folder. The folder is passed to each call because the user may move it.
 #[derive(Debug)]
 pub struct Recorder {
     metrics: Metrics,
     samples: SampleLog,
     events: Option<EventFile>,
-    /// What was last said of each file that can't be written.
+    /// The step of the last drawing.
+    drawn: u64,
+    /// The last error of each file that can't be written.
     problems: BTreeMap<&'static str, String>,
     warnings: Vec<Warning>,
 }
 
 impl Recorder {
-    /// Records a run from a step on; what was recorded beyond it (and lost with a crash) is forgotten.
+    /// Records a run from `step` on. Records of later steps, which a crash has undone, are removed.
     pub fn new(folder: &Path, step: u64) -> Self {
         let (metrics, samples) = (folder.join(METRICS), folder.join(SAMPLES));
         let mut recorder = Self {
             metrics: Metrics::unopened(&metrics),
             samples: SampleLog::unopened(&samples),
             events: None,
+            drawn: 0,
             problems: BTreeMap::new(),
             warnings: Vec::new(),
         };
         if step == 0 {
             let begun = Metrics::create(&metrics).map(|metrics| recorder.metrics = metrics);
-            recorder.tell(METRICS, begun);
+            recorder.note_failure(METRICS, begun);
             let begun = SampleLog::create(&samples).map(|samples| recorder.samples = samples);
-            recorder.tell(SAMPLES, begun);
+            recorder.note_failure(SAMPLES, begun);
         } else {
             let warnings;
             (recorder.metrics, warnings) = Metrics::resume(&metrics, step);
@@ -53,7 +56,7 @@ impl Recorder {
         recorder
     }
 
-    /// What went wrong since this was last asked.
+    /// Takes the warnings since the last call.
     pub fn warnings(&mut self) -> Vec<Warning> {
         std::mem::take(&mut self.warnings)
     }
@@ -61,7 +64,7 @@ impl Recorder {
     /// Records a step.
     pub fn log(&mut self, folder: &Path, record: &StepRecord) {
         let written = self.metrics.append_at(&folder.join(METRICS), record);
-        let warning = self.tell(METRICS, written).flatten();
+        let warning = self.note_failure(METRICS, written).flatten();
         self.warnings.extend(warning);
         self.with_events(folder, |events| events.record(record, now()));
     }
@@ -69,18 +72,27 @@ impl Recorder {
     /// Records a text that the model wrote.
     pub fn sample(&mut self, folder: &Path, step: u64, text: &str) {
         let written = self.samples.append(&folder.join(SAMPLES), step, text);
-        let warning = self.tell(SAMPLES, written).flatten();
+        let warning = self.note_failure(SAMPLES, written).flatten();
         self.warnings.extend(warning);
         self.with_events(folder, |events| events.sample(step, now(), text));
     }
 
-    /// Draws the loss so far.
-    pub fn draw(&mut self, folder: &Path) {
-        let drawn = draw(folder);
-        self.tell(PICTURE, drawn);
+    /// Draws the loss chart if the run is a tenth longer than at the last drawing. Drawing reads the whole log: at every save, a long run would
+    /// read it again and again.
+    pub fn draw_if_due(&mut self, folder: &Path, step: u64) {
+        if step >= self.drawn + self.drawn / 10 {
+            self.drawn = step;
+            self.draw(folder);
+        }
     }
 
-    /// Writes into TensorBoard's file, or into a new one where that is gone.
+    /// Draws the loss chart.
+    pub fn draw(&mut self, folder: &Path) {
+        let drawn = draw(folder);
+        self.note_failure(PICTURE, drawn);
+    }
+
+    /// Writes into TensorBoard's file, or into a new one if it is gone.
     fn with_events(&mut self, folder: &Path, write: impl FnOnce(&mut EventFile) -> Result<()>) {
         let here = self.events.take().filter(|events| events.is_in(folder));
         let written =
@@ -89,11 +101,11 @@ impl Recorder {
                 events.flush()?;
                 Ok(events)
             });
-        self.events = self.tell(EVENTS, written);
+        self.events = self.note_failure(EVENTS, written);
     }
 
-    /// Keeps what went wrong with a file, unless that was said already.
-    fn tell<T>(&mut self, file: &'static str, result: Result<T>) -> Option<T> {
+    /// Adds a warning about a file that can't be written, unless its last one was the same.
+    fn note_failure<T>(&mut self, file: &'static str, result: Result<T>) -> Option<T> {
         match result {
             Ok(value) => {
                 self.problems.remove(file);

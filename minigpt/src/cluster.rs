@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use minigpt_model::Config;
 use minigpt_model::plan::Plan;
 use minigpt_train::OptimizerKind;
-use minigpt_train::exchange::Traffic;
+use minigpt_train::distributed::Traffic;
 use serde::Serialize;
 use std::str::FromStr;
 

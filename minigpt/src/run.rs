@@ -16,7 +16,9 @@ use minigpt_formats::{ChatTemplate, ExtraKeys, Loaded, OnDisk, load, load_config
 use minigpt_model::plan::Plan;
 use minigpt_model::{Config, Device, Gpt};
 use minigpt_tokenizer::{Tokenizer, UNK};
-use minigpt_train::{Alone, BestBy, Change, Exchange, Judge, RunFolder, Trainer, TrainingData, checkpoint};
+use minigpt_train::{
+    BestBy, Change, Exchange, Judge, RunFolder, SingleRank, Trainer, TrainingData, checkpoint,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -72,7 +74,7 @@ impl Run {
     /// Opens all that a new run needs: its data, its model, its folder. `changes` are the settings that were asked for
     /// one by one (`model.n_layer=2`): a model that is there already must agree with them.
     pub fn start(config: RunConfig, changes: &[String], place: Place, device: &Device) -> Result<Self> {
-        Self::start_on(Alone::exchange(), config, changes, place, device)
+        Self::start_on(SingleRank::exchange(), config, changes, place, device)
     }
 
     /// The same on several ranks, as the first of them; the others [`join`](Self::join).
@@ -124,7 +126,7 @@ impl Run {
     /// Goes on with the run in a folder, with its own settings but for `changes` such as `train.max_iters=960`. A
     /// change that would make it another run is refused.
     pub fn resume(out: &Path, changes: &[String], device: &Device) -> Result<Self> {
-        Self::resume_on(Alone::exchange(), out, changes, device)
+        Self::resume_on(SingleRank::exchange(), out, changes, device)
     }
 
     /// The same on several ranks, however many there were before, as the first of them; the others

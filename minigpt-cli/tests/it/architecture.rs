@@ -188,7 +188,7 @@ fn what_belongs_in_one_place_is_in_one_place() {
         "minigpt-kernels/src",
         "minigpt-files/src/map.rs",
         // MPI is a library of C functions.
-        "minigpt-train/src/exchange/mpi_library.rs",
+        "minigpt-train/src/distributed/mpi_library.rs",
         "minigpt-cli/src/threads.rs",
         "minigpt-cli/src/allocator.rs",
         "minigpt-cli/src/stop.rs",

@@ -18,7 +18,7 @@ pub use summary::Summary;
 pub use tensorboard::{EventFile, tag};
 pub use warning::{Damage, Warning};
 
-use crate::checkpoint::Answers;
+use crate::best::Answers;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 

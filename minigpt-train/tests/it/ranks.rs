@@ -8,7 +8,8 @@ use minigpt_data::{
 };
 use minigpt_model::Gpt;
 use minigpt_train::{
-    Alone, Exchange, OptimizerKind, RunFolder, ThreadRank, TrainConfig, Trainer, TrainingData, checkpoint,
+    Exchange, OptimizerKind, RunFolder, SingleRank, ThreadRank, TrainConfig, Trainer, TrainingData,
+    checkpoint,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 /// Each of so many ranks at its work, on a pool of threads of its own.
 fn on_ranks<R: Send>(ranks: usize, threads: usize, work: impl Fn(Arc<dyn Exchange>) -> R + Sync) -> Vec<R> {
     let group: Vec<Arc<dyn Exchange>> = match ranks {
-        1 => vec![Alone::exchange()],
+        1 => vec![SingleRank::exchange()],
         ranks => {
             ThreadRank::group(ranks).into_iter().map(|rank| Arc::new(rank) as Arc<dyn Exchange>).collect()
         }

@@ -9,7 +9,7 @@ use minigpt_generate::{GenerationConfig, generate};
 use minigpt_model::parameters::Count;
 use minigpt_model::{Config, Gpt};
 use minigpt_tokenizer::Tokenizer;
-use minigpt_train::checkpoint::Answers;
+use minigpt_train::Answers;
 use minigpt_train::{TrainConfig, TrainingData, Workers, evaluate};
 use std::path::Path;
 

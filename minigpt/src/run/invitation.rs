@@ -48,7 +48,7 @@ impl Invitation {
     fn receive(exchange: &Arc<dyn Exchange>) -> Result<Self> {
         let mut bytes = Vec::new();
         exchange.broadcast(&mut bytes)?;
-        let wrong = |error| Error::Setting(format!("rank 0 said something that no rank says: {error}"));
+        let wrong = |error| Error::Setting(format!("rank 0 sent a malformed message: {error}"));
         serde_json::from_slice(&bytes).map_err(wrong)
     }
 }

@@ -4,7 +4,7 @@
 use crate::output;
 use anyhow::{Context, Result, bail, ensure};
 use minigpt::machine;
-use minigpt_train::{Alone, Exchange, Launcher, MpiRank, ThreadRank};
+use minigpt_train::{Exchange, Launcher, MpiRank, SingleRank, ThreadRank};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ const FIRST: Duration = Duration::from_secs(1);
 /// Runs `work` as every rank there is to be in this process: `threads` of them, or the one that a launcher made it.
 pub fn run(threads: Option<u16>, work: impl Fn(&Arc<dyn Exchange>) -> Result<()> + Sync) -> Result<()> {
     match (Launcher::of_this_process(), threads) {
-        (None, None | Some(1)) => work(&Alone::exchange()),
+        (None, None | Some(1)) => work(&SingleRank::exchange()),
         (None, Some(ranks)) => on_threads(ranks.into(), work),
         (Some(launcher), None) => on_mpi(&launcher, work),
         (Some(_), Some(_)) => {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use minigpt::{EvalSet, Run, Score, SetSource};
 use minigpt_charts::{Table, count};
 use minigpt_model::Gpt;
-use minigpt_train::checkpoint::Answers;
+use minigpt_train::Answers;
 use std::path::Path;
 
 /// The data of a run, and that of the model that it trains further.

@@ -9,7 +9,7 @@ use minigpt_charts::{bytes, count};
 use minigpt_generate::{GenerationConfig, generate};
 use minigpt_model::Gpt;
 use minigpt_tokenizer::Tokenizer;
-use minigpt_train::checkpoint::Answers;
+use minigpt_train::Answers;
 use minigpt_train::record::StepRecord;
 use minigpt_train::{Event, Observer, Overfitting};
 use std::time::Duration;

@@ -116,10 +116,10 @@ impl MpiRank {
         for from in (0..longest).step_by(most) {
             let counts: Vec<usize> =
                 lengths.iter().map(|length| length.saturating_sub(from).min(most)).collect();
-            let mut taken = vec![0; counts.iter().sum()];
+            let mut received = vec![0; counts.iter().sum()];
             let own = &own[from.min(own.len())..(from + most).min(own.len())];
-            self.library.all_gather(own, &counts, &mut taken).map_err(gone)?;
-            let mut rest = &taken[..];
+            self.library.all_gather(own, &counts, &mut received).map_err(gone)?;
+            let mut rest = &received[..];
             for (all, &count) in all.iter_mut().zip(&counts) {
                 let (bytes, after) = rest.split_at(count);
                 all.extend_from_slice(bytes);
@@ -145,17 +145,17 @@ impl Exchange for MpiRank {
         self.ranks
     }
 
-    fn sum_to_owners(&self, terms: &Terms, sum: &mut [f32]) -> Result<()> {
+    fn reduce_scatter(&self, terms: &Terms, sum: &mut [f32]) -> Result<()> {
         let bytes = |counts: Vec<usize>| counts.into_iter().map(|count| 4 * count).collect::<Vec<_>>();
-        let counts = terms.taken_by(self.rank);
-        let mut taken = vec![0f32; counts.iter().sum()];
-        let given = (bytes_of(terms.numbers), &bytes(terms.given_by(self.rank))[..]);
-        self.library.all_to_all(given, (bytes_of_mut(&mut taken), &bytes(counts))).map_err(gone)?;
-        terms.add(self.rank, &mut taken, sum);
+        let counts = terms.received_by(self.rank);
+        let mut received = vec![0f32; counts.iter().sum()];
+        let sent = (bytes_of(terms.numbers), &bytes(terms.sent_by(self.rank))[..]);
+        self.library.all_to_all(sent, (bytes_of_mut(&mut received), &bytes(counts))).map_err(gone)?;
+        terms.add(self.rank, &mut received, sum);
         Ok(())
     }
 
-    fn share(&self, own: &[f32], lengths: &[usize], all: &mut [f32]) -> Result<()> {
+    fn all_gather(&self, own: &[f32], lengths: &[usize], all: &mut [f32]) -> Result<()> {
         let counts: Vec<usize> = lengths.iter().map(|length| 4 * length).collect();
         self.library.all_gather(bytes_of(own), &counts, bytes_of_mut(all)).map_err(gone)
     }

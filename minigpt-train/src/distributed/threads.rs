@@ -8,53 +8,53 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub struct ThreadRank {
     rank: usize,
-    board: Arc<Board>,
+    shared: Arc<Shared>,
 }
 
-/// Where the ranks lay what they have for the others to see.
 #[derive(Debug)]
-struct Board {
+struct Shared {
     round: Mutex<Round>,
     changed: Condvar,
 }
 
+/// One collective call: every rank puts in its message and takes those of all ranks.
 #[derive(Debug)]
 struct Round {
-    given: Vec<Option<Arc<Parcel>>>,
-    /// How many have seen what was given.
+    messages: Vec<Option<Arc<Message>>>,
+    /// How many ranks have taken the messages.
     taken: usize,
-    /// Why no round will ever be full again.
+    /// Why no round will be complete again.
     failed: Option<String>,
 }
 
 #[derive(Debug, Default)]
-struct Parcel {
+struct Message {
     numbers: Vec<f32>,
     bytes: Vec<u8>,
 }
 
 impl ThreadRank {
-    /// So many ranks, each for a thread of its own.
+    /// Creates `ranks` ranks, each for a thread of its own.
     pub fn group(ranks: usize) -> Vec<Self> {
-        let round = Round { given: vec![None; ranks], taken: 0, failed: None };
-        let board = Arc::new(Board { round: Mutex::new(round), changed: Condvar::new() });
-        (0..ranks).map(|rank| Self { rank, board: Arc::clone(&board) }).collect()
+        let round = Round { messages: vec![None; ranks], taken: 0, failed: None };
+        let shared = Arc::new(Shared { round: Mutex::new(round), changed: Condvar::new() });
+        (0..ranks).map(|rank| Self { rank, shared: Arc::clone(&shared) }).collect()
     }
 
-    /// Lays down what this rank has, and waits for what all have.
-    fn exchange(&self, parcel: Parcel) -> Result<Vec<Arc<Parcel>>> {
+    /// Puts in this rank's message and waits for those of all ranks.
+    fn exchange(&self, message: Message) -> Result<Vec<Arc<Message>>> {
         let mut round = self.lock();
-        // The others may not have seen the last round yet.
-        round = self.wait(round, |round| round.given[self.rank].is_none())?;
-        round.given[self.rank] = Some(Arc::new(parcel));
-        self.board.changed.notify_all();
-        round = self.wait(round, |round| round.given.iter().all(Option::is_some))?;
-        let all = round.given.iter().flatten().cloned().collect();
+        // The other ranks may not have taken the last round's messages yet.
+        round = self.wait(round, |round| round.messages[self.rank].is_none())?;
+        round.messages[self.rank] = Some(Arc::new(message));
+        self.shared.changed.notify_all();
+        round = self.wait(round, |round| round.messages.iter().all(Option::is_some))?;
+        let all = round.messages.iter().flatten().cloned().collect();
         round.taken += 1;
-        if round.taken == round.given.len() {
-            round.given.fill(None);
+        if round.taken == round.messages.len() {
+            round.messages.fill(None);
             round.taken = 0;
-            self.board.changed.notify_all();
+            self.shared.changed.notify_all();
         }
         Ok(all)
     }
@@ -65,28 +65,28 @@ impl ThreadRank {
         ready: impl Fn(&Round) -> bool,
     ) -> Result<MutexGuard<'a, Round>> {
         loop {
-            // What was given before somebody left is still good.
+            // A complete round is valid even if a rank has failed since.
             if ready(&round) {
                 return Ok(round);
             }
             if let Some(why) = &round.failed {
                 return Err(Error::OtherRank(why.clone()));
             }
-            round = self.board.changed.wait(round).unwrap_or_else(PoisonError::into_inner);
+            round = self.shared.changed.wait(round).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Round> {
-        self.board.round.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.round.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn fail(&self, why: String) {
         self.lock().failed.get_or_insert(why);
-        self.board.changed.notify_all();
+        self.shared.changed.notify_all();
     }
 }
 
-/// Whoever waits for a rank that is gone would wait for ever.
+/// Ranks that still wait for this one get an error.
 impl Drop for ThreadRank {
     fn drop(&mut self) {
         self.fail(format!("rank {} has ended", self.rank));
@@ -99,37 +99,37 @@ impl Exchange for ThreadRank {
     }
 
     fn ranks(&self) -> usize {
-        self.lock().given.len()
+        self.lock().messages.len()
     }
 
-    fn sum_to_owners(&self, terms: &Terms, sum: &mut [f32]) -> Result<()> {
-        let all = self.exchange(Parcel { numbers: terms.numbers.to_vec(), ..Parcel::default() })?;
-        let mut taken = Vec::new();
-        for (rank, parcel) in all.iter().enumerate() {
-            let given = terms.given_by(rank);
-            let before: usize = given[..self.rank].iter().sum();
-            taken.extend_from_slice(&parcel.numbers[before..][..given[self.rank]]);
+    fn reduce_scatter(&self, terms: &Terms, sum: &mut [f32]) -> Result<()> {
+        let all = self.exchange(Message { numbers: terms.numbers.to_vec(), ..Message::default() })?;
+        let mut received = Vec::new();
+        for (rank, message) in all.iter().enumerate() {
+            let sent = terms.sent_by(rank);
+            let before: usize = sent[..self.rank].iter().sum();
+            received.extend_from_slice(&message.numbers[before..][..sent[self.rank]]);
         }
-        terms.add(self.rank, &mut taken, sum);
+        terms.add(self.rank, &mut received, sum);
         Ok(())
     }
 
-    fn share(&self, own: &[f32], _lengths: &[usize], all: &mut [f32]) -> Result<()> {
-        let parcels = self.exchange(Parcel { numbers: own.to_vec(), ..Parcel::default() })?;
-        let numbers = parcels.iter().flat_map(|parcel| &parcel.numbers);
+    fn all_gather(&self, own: &[f32], _lengths: &[usize], all: &mut [f32]) -> Result<()> {
+        let messages = self.exchange(Message { numbers: own.to_vec(), ..Message::default() })?;
+        let numbers = messages.iter().flat_map(|message| &message.numbers);
         all.iter_mut().zip(numbers).for_each(|(all, number)| *all = *number);
         Ok(())
     }
 
     fn gather(&self, record: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let parcels = self.exchange(Parcel { bytes: record.to_vec(), ..Parcel::default() })?;
-        Ok(parcels.iter().map(|parcel| parcel.bytes.clone()).collect())
+        let messages = self.exchange(Message { bytes: record.to_vec(), ..Message::default() })?;
+        Ok(messages.iter().map(|message| message.bytes.clone()).collect())
     }
 
     fn broadcast(&self, bytes: &mut Vec<u8>) -> Result<()> {
         let own = if self.rank == 0 { std::mem::take(bytes) } else { Vec::new() };
-        let parcels = self.exchange(Parcel { bytes: own, ..Parcel::default() })?;
-        bytes.clone_from(&parcels[0].bytes);
+        let messages = self.exchange(Message { bytes: own, ..Message::default() })?;
+        bytes.clone_from(&messages[0].bytes);
         Ok(())
     }
 
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// What each of so many ranks makes of its own part of the work.
+    /// Runs `work` on each of `ranks` ranks.
     fn on_ranks<R: Send>(ranks: usize, work: impl Fn(ThreadRank) -> R + Sync) -> Vec<R> {
         thread::scope(|scope| {
             let start = |rank| scope.spawn(|| work(rank));
@@ -153,11 +153,11 @@ mod tests {
     }
 
     #[test]
-    fn everybody_gets_what_everybody_has_in_the_order_of_ranks() {
+    fn every_rank_gets_the_data_of_all_ranks_in_order() {
         let seen = on_ranks(3, |rank| {
             let mut shared = [0.0; 6];
             let own = vec![rank.rank() as f32; rank.rank() + 1];
-            rank.share(&own, &[1, 2, 3], &mut shared).unwrap();
+            rank.all_gather(&own, &[1, 2, 3], &mut shared).unwrap();
             let mut bytes = vec![rank.rank() as u8 + 7];
             rank.broadcast(&mut bytes).unwrap();
             (shared, bytes, rank.gather(&[rank.rank() as u8]).unwrap())
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_rank_that_is_gone_and_the_first_message_counts() {
+    fn no_rank_waits_for_one_that_is_gone_and_the_first_message_counts() {
         let seen = on_ranks(3, |rank| match rank.rank() {
             2 => {
                 rank.abort("no space left");
