@@ -89,8 +89,10 @@ impl CrossEntropy {
     }
 
     /// d loss / d logit = p − 1 at the target, p elsewhere, 0 where the target does not count.
-    fn backward(&self, logits: &[f32], vocab_size: usize, dy: f32) -> Vec<f32> {
-        let log_sums = self.log_sums.get().map_or(&[][..], Vec::as_slice);
+    fn backward(&self, logits: &[f32], vocab_size: usize, dy: f32) -> Result<Vec<f32>> {
+        let Some(log_sums) = self.log_sums.get() else {
+            candle_core::bail!("cross-entropy: backward before forward");
+        };
         let mut dx = vec![0f32; logits.len()];
         let task = rows_a_task(vocab_size);
         dx.par_chunks_mut(task * vocab_size)
@@ -110,7 +112,7 @@ impl CrossEntropy {
                     }
                 });
             });
-        dx
+        Ok(dx)
     }
 }
 
@@ -127,7 +129,7 @@ impl CustomOp1 for CrossEntropy {
 
     fn bwd(&self, logits: &Tensor, _loss: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
         let dy = dy.to_scalar::<f32>()?;
-        let dx = with_floats([logits], |[x]| Ok(self.backward(x, logits.dims()[1], dy)))?;
+        let dx = with_floats([logits], |[x]| self.backward(x, logits.dims()[1], dy))?;
         Tensor::from_vec(dx, logits.shape(), logits.device()).map(Some)
     }
 }

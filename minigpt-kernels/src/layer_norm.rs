@@ -61,9 +61,11 @@ impl LayerNorm {
     }
 
     /// Gradients of x, weight and bias in one pass over the rows.
-    fn backward(&self, x: &[f32], weight: &[f32], dy: &[f32]) -> (Vec<f32>, Vec<f32>, Vec<f32>) {
+    fn backward(&self, x: &[f32], weight: &[f32], dy: &[f32]) -> Result<(Vec<f32>, Vec<f32>, Vec<f32>)> {
         let c = weight.len();
-        let moments = self.moments.get().map_or(&[][..], Vec::as_slice);
+        let Some(moments) = self.moments.get() else {
+            candle_core::bail!("layer norm: backward before forward");
+        };
         let mut dx = vec![0f32; x.len()];
         let task = rows_a_task(c);
         let partial: Vec<(Vec<f32>, Vec<f32>)> = dx
@@ -88,11 +90,11 @@ impl LayerNorm {
             dw.iter_mut().zip(w).for_each(|(total, part)| *total += part);
             db.iter_mut().zip(b).for_each(|(total, part)| *total += part);
         }
-        (dx, dw, db)
+        Ok((dx, dw, db))
     }
 
     fn gradients(&self, x: &Tensor, weight: &Tensor, dy: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
-        let (dx, dw, db) = with_floats([x, weight, dy], |[x, weight, dy]| Ok(self.backward(x, weight, dy)))?;
+        let (dx, dw, db) = with_floats([x, weight, dy], |[x, weight, dy]| self.backward(x, weight, dy))?;
         Ok((
             Tensor::from_vec(dx, x.shape(), x.device())?,
             Tensor::from_vec(dw, weight.shape(), x.device())?,

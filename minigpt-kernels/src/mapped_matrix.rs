@@ -91,8 +91,10 @@ impl MappedMatrix {
 
     fn in_file(&self) -> &[f32] {
         let bytes = &self.file.bytes()[self.bytes.clone()];
-        // SAFETY: `new` made sure that they are aligned and whole; any bits are an f32.
-        unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<f32>()) }
+        // SAFETY: any 4 bytes are an f32.
+        let (before, floats, after) = unsafe { bytes.align_to() };
+        assert!(before.is_empty() && after.is_empty(), "shared bytes that moved");
+        floats
     }
 
     /// A copy as a tensor.

@@ -32,6 +32,11 @@ impl Cache {
         Ok(Self { layers, lengths: vec![0; batch], capacity, bytes })
     }
 
+    /// Number of layers.
+    pub(crate) fn layers(&self) -> usize {
+        self.layers.len()
+    }
+
     /// How many tokens each row holds.
     pub fn lengths(&self) -> &[usize] {
         &self.lengths

@@ -22,37 +22,37 @@ pub enum Site {
     Logits,
 }
 
-/// A place inside a block, in the order of a pre-norm block.
+/// A place inside a block, in the order of a pre-norm block. The numbers are part of dropout keys: changing one changes training runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BlockSite {
     /// What the first norm leaves, (B, T, C): before attention in a pre-norm block, after it in a post-norm block.
-    Ln1,
+    Ln1 = 0,
     /// Queries, (B, H, T, D), after rotation where positions are rotary.
-    Q,
+    Q = 1,
     /// Keys of the tokens of this pass, (B, H, T, D), after rotation where positions are rotary.
-    K,
+    K = 2,
     /// Values of the tokens of this pass, (B, H, T, D).
-    V,
+    V = 3,
     /// Scores, scaled by 1/√D and masked with −∞, (B, H, T, Tk).
-    Scores,
+    Scores = 4,
     /// The softmax of the scores, (B, H, T, Tk), before dropout.
-    Pattern,
+    Pattern = 5,
     /// What each head mixed from the values, before the output projection, (B, T, H, D).
-    Z,
+    Z = 6,
     /// What attention adds to the residual stream, (B, T, C).
-    AttnOut,
+    AttnOut = 7,
     /// The residual stream between attention and MLP, (B, T, C).
-    ResidMid,
+    ResidMid = 8,
     /// What the second norm leaves, (B, T, C).
-    Ln2,
+    Ln2 = 9,
     /// Inside the MLP before the activation, (B, T, I).
-    MlpPre,
+    MlpPre = 10,
     /// Inside the MLP after the activation, (B, T, I).
-    MlpPost,
+    MlpPost = 11,
     /// What the MLP adds to the residual stream, (B, T, C).
-    MlpOut,
+    MlpOut = 12,
     /// The residual stream after the MLP, (B, T, C); in a post-norm block the second norm comes behind it.
-    ResidPost,
+    ResidPost = 13,
 }
 
 impl BlockSite {

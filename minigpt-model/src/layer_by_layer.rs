@@ -1,12 +1,15 @@
-//! A forward pass over a model that stays in its files: each layer is loaded when its turn comes, and dropped behind it.
-//! This is how a conversion is checked without room for two models, or for one.
+//! A forward pass over a model that stays in its files: each layer is loaded, run and dropped. Conversions are checked this way, which needs
+//! no memory for a whole model.
 
 use crate::block::Block;
 use crate::config::Config;
 use crate::embedding::{Embedding, Rotations};
 use crate::error::Result;
-use crate::gpt::{Head, Layers, hidden, load_ln_f};
-use crate::linear::Norm;
+use crate::gpt::hidden;
+use crate::head::Head;
+use crate::layer_source::LayerSource;
+use crate::linear::LayerNorm;
+use crate::loading::load_ln_f;
 use crate::pass::Pass;
 use crate::weights::{ModelView, Weight};
 use candle_core::{Device, Tensor};
@@ -19,7 +22,7 @@ struct LayerByLayer<'a> {
     table: RefCell<Option<Weight>>,
 }
 
-impl Layers for LayerByLayer<'_> {
+impl LayerSource for LayerByLayer<'_> {
     fn config(&self) -> &Config {
         self.view.config
     }
@@ -39,7 +42,7 @@ impl Layers for LayerByLayer<'_> {
         Ok(Cow::Owned(Block::load(tensors, layer, config, rotations)?))
     }
 
-    fn ln_f(&self) -> Result<Option<Cow<'_, Norm>>> {
+    fn ln_f(&self) -> Result<Option<Cow<'_, LayerNorm>>> {
         Ok(load_ln_f(self.view.tensors, self.view.config)?.map(Cow::Owned))
     }
 

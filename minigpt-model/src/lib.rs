@@ -1,12 +1,13 @@
 //! The decoder: one model for GPT-2, nanoGPT and their relatives.
 //!
-//! In reading order: [`config`] (what a model is) → `embedding` → [`attention`] → `mlp` → `block` → [`Gpt`] (the whole model
-//! in one sitting). Beside them: [`Pass`] (one run of the model: positions, cache, dropout, hooks), [`hooks`] (sites at
-//! which somebody may see or replace a tensor), [`cache`], `init`, [`parameters`] (the one list of tensors), [`plan`]
-//! (what a model costs), `forms` (the same model trainable, quantised, or as a view for writers) and `layer_by_layer`
-//! (the same forward for a model that stays in its files).
+//! In reading order: [`config`] (the settings of a model) → `embedding` → [`attention`] → `mlp` → `block` → [`Gpt`]. Besides: [`Pass`] (one run
+//! of the model: positions, cache, dropout, hooks), [`hooks`] (sites at which a tensor can be seen or replaced), [`cache`], `init` and
+//! `loading`, [`parameters`] (the list of tensors), [`plan`] (memory and compute of a model), `forms` (the same model trainable, quantised, or
+//! as a view for writers) and `layer_by_layer` (a forward pass over a model that stays in its files).
 //!
-//! It never reads a file, tokenises, prints, or reads a clock.
+//! [`Block`], [`CausalSelfAttention`], [`Mlp`], [`LayerNorm`] and [`MultiHeadAttention`] can be used by themselves.
+//!
+//! This crate never reads a file, tokenizes, prints, or reads a clock.
 //!
 //! ```
 //! use minigpt_model::{BlockSite, Config, Device, Gpt, Pass, Recording, Site};
@@ -31,24 +32,34 @@ mod embedding;
 mod error;
 mod forms;
 mod gpt;
+mod head;
 pub mod hooks;
 mod init;
 mod layer_by_layer;
+mod layer_source;
 pub mod linear;
+mod loading;
+mod loss;
 mod mlp;
+mod multi_head_attention;
 pub mod parameters;
 mod pass;
 pub mod plan;
 mod weights;
 
+pub use attention::{CausalSelfAttention, MultiHeadAttention};
+pub use block::Block;
 pub use cache::Cache;
 pub use config::{Activation, Config, NormPosition, PRESETS, PositionEmbedding};
 pub use embedding::sinusoid;
 pub use error::{Error, Result};
 pub use forms::{Parameter, Stored};
-pub use gpt::{Gpt, Loss, TokenChunk};
+pub use gpt::{Gpt, TokenChunk};
 pub use hooks::{BlockSite, Hook, Recording, Site};
 pub use init::Initialization;
+pub use linear::{LayerNorm, Linear};
+pub use loss::Loss;
+pub use mlp::Mlp;
 pub use parameters::ParameterRole;
 pub use pass::Pass;
 pub use weights::{ModelView, Tensors, Weight};

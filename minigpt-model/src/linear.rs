@@ -1,4 +1,4 @@
-//! The linear layer and the norm: what all other layers are made of.
+//! The linear layer and the layer norm, of which all other layers are made.
 
 use crate::hooks::Site;
 use crate::pass::Pass;
@@ -45,25 +45,35 @@ impl Linear {
     }
 }
 
-/// Layer norm with a learned scale and, if the configuration has it, a shift.
+/// Layer norm with a learned scale and, if the configuration has one, a shift.
 #[derive(Debug, Clone)]
-pub(crate) struct Norm {
+pub struct LayerNorm {
     weight: Tensor,
     bias: Option<Tensor>,
     eps: f64,
-    site: Site,
+    /// Where hooks see the output. A norm outside of a model has no site.
+    site: Option<Site>,
 }
 
-impl Norm {
-    pub fn load(weights: &dyn Tensors, name: &str, eps: f64, site: Site) -> Result<Self> {
+impl LayerNorm {
+    /// A norm from its scale (C) and shift (C). GPT-2 uses 1e-5 for `eps`.
+    pub fn new(weight: Tensor, bias: Option<Tensor>, eps: f64) -> Self {
+        Self { weight, bias, eps, site: None }
+    }
+
+    pub(crate) fn load(weights: &dyn Tensors, name: &str, eps: f64, site: Site) -> Result<Self> {
         let weight = weights.need_plain(&format!("{name}.weight"))?;
         let bias = weights.plain(&format!("{name}.bias"))?;
-        Ok(Self { weight, bias, eps, site })
+        Ok(Self { weight, bias, eps, site: Some(site) })
     }
 
     /// # Shapes
-    /// - `x`: (…, C); output: the same
+    /// - `x`: (…, C); output: (…, C)
     pub fn forward(&self, x: &Tensor, pass: &Pass) -> Result<Tensor> {
-        pass.at(self.site, ops::layer_norm(x, &self.weight, self.bias.as_ref(), self.eps)?)
+        let y = ops::layer_norm(x, &self.weight, self.bias.as_ref(), self.eps)?;
+        match self.site {
+            Some(site) => pass.at(site, y),
+            None => Ok(y),
+        }
     }
 }

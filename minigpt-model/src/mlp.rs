@@ -1,4 +1,4 @@
-//! The MLP of a block: widen, activate, narrow. Each token by itself.
+//! The MLP of a block: widen, activate, narrow. It sees one token at a time.
 
 use crate::config::{Activation, Config};
 use crate::hooks::{BlockSite, Site};
@@ -8,8 +8,9 @@ use crate::weights::Tensors;
 use candle_core::{Result, Tensor};
 use minigpt_kernels as ops;
 
+/// The MLP of a block: `c_proj(activation(c_fc(x)))`.
 #[derive(Debug, Clone)]
-pub(crate) struct Mlp {
+pub struct Mlp {
     c_fc: Linear,
     activation: Activation,
     c_proj: Linear,
@@ -17,7 +18,12 @@ pub(crate) struct Mlp {
 }
 
 impl Mlp {
-    pub fn load(weights: &dyn Tensors, layer: usize, config: &Config) -> Result<Self> {
+    /// An MLP from its two layers, C → I and I → C.
+    pub fn new(c_fc: Linear, activation: Activation, c_proj: Linear) -> Self {
+        Self { c_fc, activation, c_proj, layer: 0 }
+    }
+
+    pub(crate) fn load(weights: &dyn Tensors, layer: usize, config: &Config) -> Result<Self> {
         Ok(Self {
             c_fc: Linear::load(weights, &format!("h.{layer}.mlp.c_fc"))?,
             activation: config.activation_function,

@@ -1,5 +1,4 @@
-//! One run of the model: which rows and positions it is about, the cache, dropout, hooks. Layers ask it; they don't carry
-//! its parts.
+//! One run of the model: its rows and positions, the cache, dropout, hooks. Layers ask the pass about them.
 
 use crate::cache::Cache;
 use crate::error::{Error, Result};
@@ -35,11 +34,12 @@ struct Cached<'a> {
     cache: RefCell<&'a mut Cache>,
     /// All tokens.
     runs: Vec<TokenRun>,
-    /// Those that leave the last block; of the others it leaves keys and values.
-    kept: Vec<TokenRun>,
+    /// The tokens whose output is needed. For the others, the last block only writes keys and values.
+    selected: Vec<TokenRun>,
+    last_layer: usize,
 }
 
-/// What a block adds to the residual stream: where the addend and the sum can be seen, and how much is dropped.
+/// A residual connection: the sites of its addend and its sum, and the dropout of the addend.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Residual {
     pub addend: Site,
@@ -48,12 +48,12 @@ pub(crate) struct Residual {
 }
 
 impl<'a> Pass<'a> {
-    /// An ordinary pass: nothing dropped, nothing cached, nobody looking.
+    /// A pass without dropout, cache or hooks.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Drops elements as `key` decides; another key each step.
+    /// Adds dropout, which depends on `key` alone. Training uses a new key each step.
     pub fn with_dropout(self, key: u64) -> Self {
         Self { dropout: Some(DropoutKey { key, rows: None }), ..self }
     }
@@ -75,9 +75,15 @@ impl<'a> Pass<'a> {
         Self { hook: Some(RefCell::new(hook)), ..self }
     }
 
-    /// Goes on behind the tokens in a cache with runs of tokens, of which `kept` leave the last block.
-    pub(crate) fn with_cache(self, cache: &'a mut Cache, runs: Vec<TokenRun>, kept: Vec<TokenRun>) -> Self {
-        Self { cached: Some(Cached { cache: RefCell::new(cache), runs, kept }), ..self }
+    /// Continues the rows of a cache with runs of tokens, of which those in `selected` leave the last block.
+    pub(crate) fn with_cache(
+        self,
+        cache: &'a mut Cache,
+        runs: Vec<TokenRun>,
+        selected: Vec<TokenRun>,
+    ) -> Self {
+        let last_layer = cache.layers().saturating_sub(1);
+        Self { cached: Some(Cached { cache: RefCell::new(cache), runs, selected, last_layer }), ..self }
     }
 
     /// Whether a batch fits this pass and the model's context.
@@ -112,47 +118,39 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The attention of a layer with the tokens in the cache, where there is one: of all tokens, or of those that are kept.
+    /// The attention of a layer over the cache, if this pass has one: for all tokens, or in the last layer for the selected ones.
     ///
     /// # Shapes
     /// - `qkv`: (N, 1, 3·C); output: (tokens, 1, C)
-    pub(crate) fn attend(
-        &self,
-        layer: usize,
-        qkv: &Tensor,
-        all: bool,
-    ) -> Option<candle_core::Result<Tensor>> {
-        let Cached { cache, runs, kept } = self.cached.as_ref()?;
-        let queries = if all { runs } else { kept };
+    pub(crate) fn attend(&self, layer: usize, qkv: &Tensor) -> Option<candle_core::Result<Tensor>> {
+        let Cached { cache, runs, selected, last_layer } = self.cached.as_ref()?;
+        let queries = if layer == *last_layer { selected } else { runs };
         let attend = |qkv: Tensor| cache.borrow_mut().attend(layer, &qkv, runs, queries)?.unsqueeze(1);
         Some(qkv.squeeze(1).and_then(attend))
     }
 
-    /// Whether some tokens do not leave the last block.
-    pub(crate) fn keeps_some(&self) -> bool {
-        self.cached.as_ref().is_some_and(|cached| cached.kept != cached.runs)
-    }
-
-    /// The tokens that leave the last block.
+    /// The tokens that continue after a layer's attention: all, but in the last layer of a cached pass only those whose output is needed.
     ///
     /// # Shapes
-    /// - `x`: (N, 1, C); output: (kept, 1, C)
-    pub(crate) fn kept(&self, x: &Tensor) -> candle_core::Result<Tensor> {
-        let kept = self.cached.as_ref().map_or(&[][..], |cached| &cached.kept[..]);
+    /// - `x`: (N, 1, C); output: (selected, 1, C)
+    pub(crate) fn select(&self, layer: usize, x: &Tensor) -> candle_core::Result<Tensor> {
+        let cached = self.cached.as_ref();
+        let selects = |cached: &&Cached| cached.last_layer == layer && cached.selected != cached.runs;
+        let Some(Cached { selected, .. }) = cached.filter(selects) else { return Ok(x.clone()) };
         let rows: Vec<u32> =
-            kept.iter().flat_map(|run| run.tokens.clone()).map(|token| token as u32).collect();
+            selected.iter().flat_map(|run| run.tokens.clone()).map(|token| token as u32).collect();
         match &rows[..] {
             [row] => x.narrow(0, *row as usize, 1),
             rows => x.index_select(&Tensor::new(rows, x.device())?, 0),
         }
     }
 
-    /// Whether somebody looks at a site.
+    /// Whether a hook wants the tensor at a site.
     pub(crate) fn wants(&self, site: Site) -> bool {
         self.hook.as_ref().is_some_and(|hook| hook.borrow().wants(site))
     }
 
-    /// What stands at a site, after whoever looks there has seen or replaced it.
+    /// Shows the tensor at a site to the hook, and returns it or what the hook replaced it with.
     pub(crate) fn at(&self, site: Site, x: Tensor) -> candle_core::Result<Tensor> {
         if !self.wants(site) {
             return Ok(x);
@@ -170,17 +168,17 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Dropout at a site, where this pass has any.
+    /// Dropout at a site, if this pass has any.
     pub(crate) fn dropout(&self, site: Site, p: f64) -> Option<Dropout> {
         let DropoutKey { key, rows } = self.dropout.as_ref()?;
-        let dropout = Dropout::new(p, ops::place(*key, place(site)))?;
+        let dropout = Dropout::new(p, ops::place(*key, dropout_site(site)))?;
         Some(match rows {
             Some(rows) => dropout.for_rows(Arc::clone(rows)),
             None => dropout,
         })
     }
 
-    /// `x` with elements dropped as training wants it at a site.
+    /// Applies this pass's dropout at a site.
     pub(crate) fn dropped(&self, site: Site, p: f64, x: Tensor) -> candle_core::Result<Tensor> {
         match self.dropout(site, p) {
             Some(dropout) => ops::dropout(&x, &dropout),
@@ -188,7 +186,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// `x + y`: what a layer found is added to the residual stream.
+    /// `x + dropout(y)`: adds a layer's output to the residual stream.
     ///
     /// # Shapes
     /// - `x`, `y`, output: (B, T, C)
@@ -198,8 +196,8 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// A number for each site where elements are dropped.
-fn place(site: Site) -> u64 {
+/// The number of a site in dropout keys.
+fn dropout_site(site: Site) -> u64 {
     match site {
         Site::Block(layer, site) => (1 + layer as u64) << 8 | site as u64,
         Site::Embed | Site::LnF | Site::Logits => 0,

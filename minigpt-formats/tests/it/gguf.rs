@@ -6,7 +6,7 @@ use candle_core::Device;
 use minigpt_formats::gguf::{self, Contents, Meta, Value};
 use minigpt_formats::{FileFormat, OnDisk, hugging_face, load};
 use minigpt_kernels::ElementType;
-use minigpt_model::{Config, Gpt};
+use minigpt_model::{Config, Gpt, TokenChunk};
 use proptest::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,9 @@ fn a_quantised_model_generates_with_its_cache_as_without() {
         let gpt = load(&file(name), &Device::Cpu).unwrap().gpt;
         let mut cache = gpt.cache(2).unwrap();
         let rows = [vec![5u32, 9, 200, 3], vec![17]];
-        let next = gpt.next_logits(&rows, &mut cache).unwrap();
+        let chunk = |(row, ids)| TokenChunk { row, ids, logits: 1 };
+        let chunks: Vec<TokenChunk> = rows.iter().map(Vec::as_slice).enumerate().map(chunk).collect();
+        let next = gpt.step(&chunks, &mut cache).unwrap();
         for (row, ids) in rows.iter().enumerate() {
             let alone = gpt.logits(&gpt.ids(&[ids]).unwrap()).unwrap();
             let last = alone.get(0).unwrap().get(ids.len() - 1).unwrap();

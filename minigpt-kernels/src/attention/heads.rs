@@ -58,21 +58,22 @@ impl<'a> Inputs<'a> {
         Self { b, h, q: part(0), k: part(1), v: part(2) }
     }
 
-    /// From three tensors (B, H, T, D) of any strides but the last, which is 1.
+    /// From q and k (B, H, T, D) and v (B, H, T, Dv), with any strides but the last, which is 1.
     fn separate(parts: [(&'a [f32], &'a Layout); 3]) -> Result<Self> {
         let (b, h, tq, d) = parts[0].1.shape().dims4()?;
         let (bk, hk, tk, dk) = parts[1].1.shape().dims4()?;
-        if (bk, hk, dk) != (b, h, d) || parts[1].1.shape() != parts[2].1.shape() {
+        let (bv, hv, tv, dv) = parts[2].1.shape().dims4()?;
+        if (bk, hk, dk) != (b, h, d) || (bv, hv, tv) != (b, h, tk) {
             candle_core::bail!("attention of unlike shapes: {:?}", parts.map(|(_, l)| l.shape().clone()));
         }
-        if parts.iter().any(|(_, layout)| layout.stride()[3] != 1 && d > 1) {
+        if parts.iter().any(|(_, layout)| layout.stride()[3] != 1 && layout.dims()[3] > 1) {
             candle_core::bail!("attention needs heads whose elements are contiguous");
         }
-        let heads = |(data, layout): (&'a [f32], &Layout), t| {
+        let heads = |(data, layout): (&'a [f32], &Layout), t, d| {
             let data = data.get(layout.start_offset()..).unwrap_or_default();
             Heads { data, strides: std::array::from_fn(|i| layout.stride()[i]), t, d }
         };
-        Ok(Self { b, h, q: heads(parts[0], tq), k: heads(parts[1], tk), v: heads(parts[2], tk) })
+        Ok(Self { b, h, q: heads(parts[0], tq, d), k: heads(parts[1], tk, d), v: heads(parts[2], tk, dv) })
     }
 
     /// (B, H, Tq, Tk), the shape of the scores.
@@ -117,13 +118,13 @@ impl Attention {
         Self { n_head, mask: mask.clone(), dropout, log_sum: OnceLock::new() }
     }
 
-    /// The output (B, Tq, H, D).
+    /// The output (B, Tq, H, Dv).
     fn forward(&self, inputs: Inputs) -> Result<(CpuStorage, Shape)> {
         let Inputs { b, h, q, k, v } = inputs;
-        let mut out = vec![0f32; b * q.t * h * q.d];
+        let mut out = vec![0f32; b * q.t * h * v.d];
         let mut log_sum = vec![0f32; b * h * q.t];
         if !out.is_empty() {
-            let rows = rows_of_bthd(&mut out, [b, q.t, h, q.d]);
+            let rows = rows_of_bthd(&mut out, [b, q.t, h, v.d]);
             self.mask.with_view(inputs.scores_shape(), |mask| {
                 inputs.for_each_head(
                     rows.into_iter().zip(log_sum.chunks_mut(q.t)),
@@ -137,15 +138,17 @@ impl Attention {
         }
         // Written once: an operation object runs forward once.
         let _ = self.log_sum.set(log_sum);
-        Ok((CpuStorage::F32(out), (b, q.t, h, q.d).into()))
+        Ok((CpuStorage::F32(out), (b, q.t, h, v.d).into()))
     }
 
     /// Writes the gradients of each head into its rows of dq, dk and dv.
     fn backward(&self, inputs: Inputs, out: &[f32], dout: &[f32], rows: Vec<[Rows; 3]>) -> Result<()> {
         let Inputs { h, q, k, v, .. } = inputs;
-        let bthd = |data| Heads { data, strides: [q.t * h * q.d, q.d, h * q.d], t: q.t, d: q.d };
+        let bthd = |data| Heads { data, strides: [q.t * h * v.d, v.d, h * v.d], t: q.t, d: v.d };
         let (out, dout) = (bthd(out), bthd(dout));
-        let log_sum = self.log_sum.get().map_or(&[][..], Vec::as_slice);
+        let Some(log_sum) = self.log_sum.get() else {
+            candle_core::bail!("attention: backward before forward");
+        };
         self.mask.with_view(inputs.scores_shape(), |mask| {
             let tasks = rows.into_iter().zip(log_sum.chunks(q.t.max(1)));
             inputs.for_each_head(tasks, |b, h, ([mut dq, mut dk, mut dv], log_sum)| {
@@ -216,9 +219,9 @@ impl CustomOp3 for Attention {
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         let inputs = [q, k, v];
         let [mut dq, mut dk, mut dv] = inputs.map(|x| vec![0f32; x.elem_count()]);
-        let (tq, tk, d) = (q.dim(2)?, k.dim(2)?, q.dim(3)?);
+        let (tq, tk, d, d_v) = (q.dim(2)?, k.dim(2)?, q.dim(3)?, v.dim(3)?);
         let rows = rows_of_bhtd(&mut dq, tq, d).into_iter();
-        let rows = rows.zip(rows_of_bhtd(&mut dk, tk, d)).zip(rows_of_bhtd(&mut dv, tk, d));
+        let rows = rows.zip(rows_of_bhtd(&mut dk, tk, d)).zip(rows_of_bhtd(&mut dv, tk, d_v));
         let rows = rows.map(|((dq, dk), dv)| [dq, dk, dv]).collect();
         let [q_layout, k_layout, v_layout] = &inputs.map(|x| Layout::contiguous(x.shape()));
         with_floats([q, k, v, out, dout], |[q, k, v, out, dout]| {

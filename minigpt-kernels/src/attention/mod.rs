@@ -1,6 +1,7 @@
 //! Attention: `softmax(Q Kᵀ / √D + mask) V`.
 //!
-//! B: batch rows, H: heads, Tq and Tk: queries and keys (T where both are the same), D: the width of a head, C = H · D.
+//! B: batch rows, H: heads, Tq and Tk: queries and keys (T where both are the same), D: the width of a head, C = H · D. The values
+//! may have a width Dv of their own.
 //!
 //! This file holds the definition, composed from plain candle operations, and the entry points. Then read `one_head.rs`
 //! (the fused kernel, forward and backward), `heads.rs` (which head is where, and on which thread) and `mask.rs`; `cached.rs`
@@ -56,7 +57,7 @@ pub fn softmax(scores: &Tensor) -> Result<Tensor> {
 /// The values, weighted and summed.
 ///
 /// # Shapes
-/// - `weights`: (B, H, Tq, Tk); `v`: (B, H, Tk, D); output: (B, Tq, H, D)
+/// - `weights`: (B, H, Tq, Tk); `v`: (B, H, Tk, Dv); output: (B, Tq, H, Dv)
 pub fn attention_mix(weights: &Tensor, v: &Tensor, dropout: Option<Dropout>) -> Result<Tensor> {
     let dropped = match dropout {
         Some(dropout) => (weights * dropout.mask(weights)?)?,
@@ -68,8 +69,8 @@ pub fn attention_mix(weights: &Tensor, v: &Tensor, dropout: Option<Dropout>) -> 
 /// Attention, fused on the CPU.
 ///
 /// # Shapes
-/// - `q`: (B, H, Tq, D); `k`, `v`: (B, H, Tk, D), all with any strides
-/// - output: (B, Tq, H, D), as a projection of all heads together reads it
+/// - `q`: (B, H, Tq, D); `k`: (B, H, Tk, D); `v`: (B, H, Tk, Dv), all with any strides
+/// - output: (B, Tq, H, Dv), as a projection of all heads together reads it
 pub fn attention(
     q: &Tensor,
     k: &Tensor,
@@ -185,10 +186,10 @@ mod tests {
 
         #[test]
         fn fused_equals_composed(
-            b in 1usize..3, h in 1usize..4, tq in 1usize..70, tk in 1usize..70, d in 1usize..20,
+            b in 1usize..3, h in 1usize..4, tq in 1usize..70, tk in 1usize..70, d in 1usize..20, d_v in 1usize..20,
             causal: bool, masked: bool, drop: bool, seed: u64,
         ) {
-            let inputs = [random(&[b, h, tq, d], seed), random(&[b, h, tk, d], seed ^ 1), random(&[b, h, tk, d], seed ^ 2)];
+            let inputs = [random(&[b, h, tq, d], seed), random(&[b, h, tk, d], seed ^ 1), random(&[b, h, tk, d_v], seed ^ 2)];
             let first: Vec<usize> = (0..b).map(|i| (seed as usize % 7) * i).collect();
             let mut mask = if causal { AttentionMask::causal(&first) } else { AttentionMask::all() };
             if masked {
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn gradients_equal_finite_differences() {
-        let inputs = [random(&[2, 2, 5, 6], 1), random(&[2, 2, 7, 6], 2), random(&[2, 2, 7, 6], 3)];
+        let inputs = [random(&[2, 2, 5, 6], 1), random(&[2, 2, 7, 6], 2), random(&[2, 2, 7, 4], 3)];
         let dropout = Dropout::new(0.2, 4);
         for mask in [
             AttentionMask::all(),

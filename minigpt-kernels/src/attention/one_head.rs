@@ -23,7 +23,7 @@ pub struct Head<'a> {
     pub q: Matrix<'a>,
     /// (Tk, D)
     pub k: Matrix<'a>,
-    /// (Tk, D)
+    /// (Tk, Dv)
     pub v: Matrix<'a>,
     pub mask: MaskView<'a>,
     pub dropout: Option<&'a Dropout>,
@@ -33,15 +33,15 @@ impl Head<'_> {
     /// `out = dropout(softmax(q · kᵀ / √D)) · v`, and `log_sum[i] = log Σⱼ exp(sᵢⱼ)`.
     ///
     /// # Shapes
-    /// - `out`: Tq rows of D elements; `log_sum`: (Tq)
+    /// - `out`: Tq rows of Dv elements; `log_sum`: (Tq)
     pub fn forward(&self, out: &mut [&mut [f32]], log_sum: &mut [f32]) {
-        let (tq, tk, d) = (self.q.rows, self.k.rows, self.q.columns);
+        let (tq, tk, d_v) = (self.q.rows, self.k.rows, self.v.columns);
         let mut p = vec![0f32; BLOCK.min(tq) * tk];
-        let mut mixed = vec![0f32; BLOCK.min(tq) * d];
+        let mut mixed = vec![0f32; BLOCK.min(tq) * d_v];
         for block in blocks(tq) {
             let (rows, keys) = (block.len(), self.mask.keys(self.b, block.end - 1));
-            let v = self.v.part(0..keys, 0..d);
-            let (p, mixed) = (&mut p[..rows * keys], &mut mixed[..rows * d]);
+            let v = self.v.part(0..keys, 0..d_v);
+            let (p, mixed) = (&mut p[..rows * keys], &mut mixed[..rows * d_v]);
 
             self.scores(block.clone(), keys, p); // s = q · kᵀ / √D, in `p`
             simd::vectorized(|| {
@@ -51,7 +51,7 @@ impl Head<'_> {
                 }
             });
             product(mixed, false, 1.0, Matrix::new(p, rows, keys, keys), v); // out = p · v
-            for (i, mixed) in block.zip(mixed.chunks(d)) {
+            for (i, mixed) in block.zip(mixed.chunks(d_v)) {
                 out[i].copy_from_slice(mixed);
             }
         }
@@ -64,22 +64,22 @@ impl Head<'_> {
     /// - dq = ds · k / √D, dk = dsᵀ · q / √D
     ///
     /// # Shapes
-    /// - `out`, `dout`: (Tq, D); `log_sum`: (Tq)
-    /// - `dq`: Tq rows of D elements; `dk`, `dv`: Tk of them
+    /// - `out`, `dout`: (Tq, Dv); `log_sum`: (Tq)
+    /// - `dq`: Tq rows of D elements; `dk`: Tk rows of D; `dv`: Tk rows of Dv
     pub fn backward(
         &self,
         (out, dout, log_sum): (Matrix, Matrix, &[f32]),
         [dq, dk, dv]: [&mut [&mut [f32]]; 3],
     ) {
-        let (tq, tk, d) = (self.q.rows, self.k.rows, self.q.columns);
+        let (tq, tk, d, d_v) = (self.q.rows, self.k.rows, self.q.columns, self.v.columns);
         let scale = 1.0 / (d as f32).sqrt();
         let (mut p, mut ds) = (vec![0f32; BLOCK.min(tq) * tk], vec![0f32; BLOCK.min(tq) * tk]);
         let mut dq_block = vec![0f32; BLOCK.min(tq) * d];
-        let (mut dk_sum, mut dv_sum) = (vec![0f32; tk * d], vec![0f32; tk * d]);
+        let (mut dk_sum, mut dv_sum) = (vec![0f32; tk * d], vec![0f32; tk * d_v]);
         for block in blocks(tq) {
             let (rows, keys) = (block.len(), self.mask.keys(self.b, block.end - 1));
-            let (q, dout_block) = (self.q.part(block.clone(), 0..d), dout.part(block.clone(), 0..d));
-            let (k, v) = (self.k.part(0..keys, 0..d), self.v.part(0..keys, 0..d));
+            let (q, dout_block) = (self.q.part(block.clone(), 0..d), dout.part(block.clone(), 0..d_v));
+            let (k, v) = (self.k.part(0..keys, 0..d), self.v.part(0..keys, 0..d_v));
             let (p, ds) = (&mut p[..rows * keys], &mut ds[..rows * keys]);
 
             self.scores(block.clone(), keys, p); // s, in `p`
@@ -95,7 +95,7 @@ impl Head<'_> {
                 }
             });
             let (p, ds) = (Matrix::new(p, rows, keys, keys), Matrix::new(ds, rows, keys, keys));
-            product(&mut dv_sum[..keys * d], true, 1.0, p.t(), dout_block); // dv += pᵀ · dout
+            product(&mut dv_sum[..keys * d_v], true, 1.0, p.t(), dout_block); // dv += pᵀ · dout
             product(&mut dk_sum[..keys * d], true, 1.0, ds.t(), q); // dk += dsᵀ · q
             let dq_block = &mut dq_block[..rows * d];
             product(dq_block, false, 1.0, ds, k); // dq = ds · k
@@ -103,8 +103,8 @@ impl Head<'_> {
                 dq[i].copy_from_slice(dq_row);
             }
         }
-        for (rows, sum) in [(dk, dk_sum), (dv, dv_sum)] {
-            rows.iter_mut().zip(sum.chunks(d)).for_each(|(row, sum)| row.copy_from_slice(sum));
+        for (rows, sum, width) in [(dk, dk_sum, d), (dv, dv_sum, d_v)] {
+            rows.iter_mut().zip(sum.chunks(width)).for_each(|(row, sum)| row.copy_from_slice(sum));
         }
     }
 

@@ -139,3 +139,21 @@ fn a_new_module_attends_over_other_lengths_with_masks_of_either_convention() {
     assert_eq!(error, "d_model 10 is not divisible by n_head 3");
     assert!(MultiHeadAttention::new(10, 0, true).is_err());
 }
+
+/// Heads whose queries and values have widths of their own compute what the definition says.
+#[test]
+fn heads_of_other_widths_equal_the_definition() {
+    let [d_model, n_head, d_k, d_v] = [10, 3, 4, 2];
+    let module = MultiHeadAttention::with_widths([d_model, n_head, d_k, d_v], true, 7, &Device::Cpu).unwrap();
+    let x = Tensor::randn(0f32, 1.0, (2, 5, d_model), &Device::Cpu).unwrap();
+    let attend = Attend { causal: true, ..Attend::default() };
+    let (y, none) = module.forward(&x, &x, &x, &attend).unwrap();
+    assert!(none.is_none());
+    // With the weights asked for, the module takes the composed path.
+    let (composed, weights) = module.forward(&x, &x, &x, &Attend { weights: true, ..attend }).unwrap();
+    assert_eq!((y.dims(), weights.unwrap().dims()), (&[2, 5, d_model][..], &[2, n_head, 5, 5][..]));
+    let [y, composed] = [y, composed].map(|y| y.flatten_all().unwrap().to_vec1::<f32>().unwrap());
+    assert!(y.iter().zip(&composed).all(|(a, b)| (a - b).abs() < 1e-5));
+    let error = MultiHeadAttention::with_widths([10, 3, 0, 2], true, 7, &Device::Cpu).unwrap_err();
+    assert!(error.to_string().contains("at least 1"), "{error}");
+}

@@ -2,7 +2,7 @@
 
 use crate::support;
 use candle_core::{DType, Tensor};
-use minigpt_model::{Error, Gpt, TokenChunk};
+use minigpt_model::{Cache, Error, Gpt, TokenChunk};
 use proptest::prelude::*;
 
 const BLOCK_SIZE: usize = 40;
@@ -13,6 +13,13 @@ fn models() -> Vec<Gpt> {
 
 fn tokens(n: usize, seed: u32) -> Vec<u32> {
     (0..n as u32).map(|i| (i * 7 + seed * 11 + i * i) % 29).collect()
+}
+
+/// The logits that follow new tokens of every row.
+fn next_logits(gpt: &Gpt, rows: &[impl AsRef<[u32]>], cache: &mut Cache) -> minigpt_model::Result<Tensor> {
+    let chunk = |(row, ids)| TokenChunk { row, ids, logits: 1 };
+    let chunks: Vec<TokenChunk> = rows.iter().map(AsRef::as_ref).enumerate().map(chunk).collect();
+    gpt.step(&chunks, cache)
 }
 
 fn assert_close(got: &Tensor, want: &Tensor) {
@@ -45,7 +52,7 @@ proptest! {
             let (mut at, mut cuts) = (0, cuts.iter().cycle());
             while at < n {
                 let end = (at + cuts.next().unwrap()).min(n);
-                let logits = gpt.next_logits(&[&tokens[at..end]], &mut cache).unwrap();
+                let logits = next_logits(&gpt, &[&tokens[at..end]], &mut cache).unwrap();
                 assert_close(&logits, &uncached(&gpt, &tokens[..end]).unsqueeze(0).unwrap());
                 at = end;
             }
@@ -59,7 +66,7 @@ proptest! {
             let mut rows: Vec<Vec<u32>> = lengths.iter().enumerate().map(|(i, &n)| tokens(n, seed + i as u32)).collect();
             let mut new = rows.clone();
             for step in 0..3 {
-                let logits = gpt.next_logits(&new, &mut cache).unwrap();
+                let logits = next_logits(&gpt, &new, &mut cache).unwrap();
                 for (i, row) in rows.iter().enumerate() {
                     assert_close(&logits.get(i).unwrap(), &uncached(&gpt, row));
                 }
@@ -79,7 +86,7 @@ fn in_f16_it_takes_half_the_memory_and_is_nearly_as_exact() {
         let mut cache = gpt.cache(3).unwrap();
         assert_eq!(2 * cache.bytes(), bytes);
         let rows = [tokens(7, 1), tokens(30, 2), tokens(1, 3)];
-        let logits = gpt.next_logits(&rows, &mut cache).unwrap();
+        let logits = next_logits(&gpt, &rows, &mut cache).unwrap();
         for (i, row) in rows.iter().enumerate() {
             assert_within(5e-3, &logits.get(i).unwrap(), &uncached(&gpt, row));
         }
@@ -90,14 +97,13 @@ fn in_f16_it_takes_half_the_memory_and_is_nearly_as_exact() {
 fn a_row_may_pause_and_go_back() {
     for gpt in models() {
         let mut cache = gpt.cache(2).unwrap();
-        gpt.next_logits(&[tokens(5, 1), tokens(9, 2)], &mut cache).unwrap();
+        next_logits(&gpt, &[tokens(5, 1), tokens(9, 2)], &mut cache).unwrap();
         // Row 1 reads nothing, row 0 three tokens.
-        let ids = gpt.ids(&[[1, 2, 3], [0, 0, 0]]).unwrap();
-        gpt.hidden_cached(&ids, &[3, 0], &mut cache).unwrap();
+        gpt.step(&[TokenChunk { row: 0, ids: &[1, 2, 3], logits: 0 }], &mut cache).unwrap();
         assert_eq!(cache.lengths(), [8, 9]);
         // Row 0 forgets its last two tokens.
         cache.truncate(0, 6);
-        let logits = gpt.next_logits(&[[4], [5]], &mut cache).unwrap();
+        let logits = next_logits(&gpt, &[[4], [5]], &mut cache).unwrap();
         let want = [[&tokens(5, 1)[..], &[1, 4]].concat(), [&tokens(9, 2)[..], &[5]].concat()];
         for (i, want) in want.iter().enumerate() {
             assert_close(&logits.get(i).unwrap(), &uncached(&gpt, want));
@@ -110,14 +116,14 @@ fn rows_can_be_copied_whole_or_in_part() {
     for gpt in models() {
         let rows = [tokens(5, 1), tokens(23, 2), tokens(1, 3)];
         let mut cache = gpt.cache(rows.len()).unwrap();
-        gpt.next_logits(&rows, &mut cache).unwrap();
+        next_logits(&gpt, &rows, &mut cache).unwrap();
         cache.copy(1, 0, 23).unwrap();
         cache.copy(1, 2, 17).unwrap();
         cache.copy(1, 1, 20).unwrap();
         assert_eq!(cache.lengths(), [23, 20, 17]);
         // Copies of a row go on in different ways.
         let new: Vec<Vec<u32>> = (0..3).map(|i| tokens(1 + i % 2, 40 + i as u32)).collect();
-        let logits = gpt.next_logits(&new, &mut cache).unwrap();
+        let logits = next_logits(&gpt, &new, &mut cache).unwrap();
         assert_eq!(logits.dims(), [3, 29]);
         for (i, length) in [23, 20, 17].into_iter().enumerate() {
             let whole = [&rows[1][..length], &new[i][..]].concat();
@@ -152,8 +158,8 @@ fn a_step_gives_the_logits_that_are_asked_for() {
 fn a_full_context_is_an_error_not_a_panic() {
     let gpt = &models()[0];
     let mut cache = gpt.cache(1).unwrap();
-    gpt.next_logits(&[tokens(BLOCK_SIZE, 1)], &mut cache).unwrap();
-    let error = gpt.next_logits(&[[1u32]], &mut cache).unwrap_err();
+    next_logits(gpt, &[tokens(BLOCK_SIZE, 1)], &mut cache).unwrap();
+    let error = next_logits(gpt, &[[1u32]], &mut cache).unwrap_err();
     assert_eq!(error.to_string(), "row 0 has 40 tokens; 1 more do not fit a context of 40");
     assert!(matches!(gpt.logits(&gpt.ids(&[tokens(41, 1)]).unwrap()), Err(Error::Ids(_))));
 }

@@ -11,8 +11,8 @@ use crate::record::Account;
 use crate::served_model::ServedModel;
 use axum::extract::State;
 use axum::{Extension, Json};
-use candle_core::{DType, Tensor};
-use minigpt_model::Cache;
+use candle_core::DType;
+use minigpt_model::{Cache, TokenChunk};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -144,9 +144,9 @@ fn embed(model: &ServedModel, ids: &[u32]) -> Result<Vec<f32>, Problem> {
         Cache::new(gpt.config(), 1, ids.len(), gpt.cache_dtype(), gpt.device()).map_err(|e| broken(&e))?;
     let mut sum = vec![0.0_f64; width];
     for chunk in ids.chunks(CHUNK) {
-        let hidden = gpt.ids(&[chunk]).and_then(|ids| gpt.hidden_cached(&ids, &[chunk.len()], &mut cache));
-        let rows = |hidden: Tensor| hidden.squeeze(0)?.to_dtype(DType::F32)?.to_vec2::<f32>();
-        let rows = rows(hidden.map_err(|e| broken(&e))?).map_err(|e| broken(&e))?; // (T, C)
+        let tokens = TokenChunk { row: 0, ids: chunk, logits: chunk.len() };
+        let hidden = gpt.hidden_step(&[tokens], &mut cache).map_err(|e| broken(&e))?; // (T, C)
+        let rows = hidden.to_dtype(DType::F32).and_then(|x| x.to_vec2::<f32>()).map_err(|e| broken(&e))?;
         for row in rows {
             sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(x));
         }

@@ -1,6 +1,7 @@
 //! `/v1/embeddings`: the mean of the hidden states, of length 1, in any form of input and output.
 
 use crate::support::*;
+use minigpt_model::TokenChunk;
 use serde_json::{Value, json};
 
 fn vector(entry: &Value) -> Vec<f64> {
@@ -21,8 +22,8 @@ fn an_embedding_is_the_mean_of_what_the_model_knows_of_each_token() {
     let mut cache = parts.gpt.cache(1).unwrap();
     let mut sum = vec![0.0; got.len()];
     for id in ids {
-        let ids = parts.gpt.ids(&[[id]]).unwrap();
-        let hidden = parts.gpt.hidden_cached(&ids, &[1], &mut cache).unwrap();
+        let token = TokenChunk { row: 0, ids: &[id], logits: 1 };
+        let hidden = parts.gpt.hidden_step(&[token], &mut cache).unwrap();
         let row = hidden.flatten_all().unwrap().to_vec1::<f32>().unwrap();
         sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(x));
     }
