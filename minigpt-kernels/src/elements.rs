@@ -1,6 +1,6 @@
 //! How the fused operations get at the elements of candle's tensors, and how many rows make a task for a thread.
 
-use crate::matrix::Matrix;
+use crate::gemm::matrix::Matrix;
 use candle_core::{CpuStorage, DType, Layout, Result, Storage, Tensor};
 
 /// Whether the fused operations can take this tensor.

@@ -6,12 +6,12 @@
 //!
 //! It never knows what a GPT is: it has no layers, no parameters, no configuration, and reads no files.
 //!
-//! # Where to begin reading
-//! - `layer_norm.rs` is a whole operation on one page, then `attention/`, first `mod.rs`, then `one_head.rs`.
-//! - `product.rs` chooses the kernel for every matrix product: `small_batch.rs` for a few rows, `tiles.rs` for many, which
-//!   packs its factors (`packing.rs`) and makes the result tile by tile (`tile_kernel.rs`).
-//! - `panels.rs` is how weights are laid out and multiplied in inference, with a result that does not depend on the number of
-//!   rows; `attention/cached.rs` is the attention that goes with it.
+//! # Where to start reading
+//! - `ops/`: one operation per file. `ops/layer_norm.rs` is a whole operation on one page.
+//! - `attention/`: first `mod.rs` (the definition), then `one_head.rs` (training) and `cached.rs` (inference).
+//! - `gemm/`: matrix products. `product.rs` chooses the kernel: `small_batch.rs` for a few rows, `tiles.rs` for many, `panels.rs` for weights
+//!   that are packed once for inference, with results that do not depend on the number of rows.
+//! - `quant/`: matrices in 2 to 16 bits, and matrices that stay in their file.
 //! - `tape.rs` records a training pass, so that [`Tape::backward`] can compute the gradients.
 //!
 //! # Shapes
@@ -40,60 +40,39 @@
 //! # }
 //! ```
 
-mod activation;
 mod attention;
 mod chunks;
-mod cross_entropy;
 mod dot;
-mod dropout;
-mod eight_bit;
-mod element_type;
 mod elements;
-mod embedding;
+mod gemm;
 mod gradient_buffers;
-mod layer_norm;
-mod linear;
-mod linear_cross_entropy;
-mod mapped_matrix;
-mod matrix;
-#[cfg(target_arch = "x86_64")]
-mod packing;
-mod panel_format;
-mod panel_tile;
-mod panels;
+mod ops;
 mod probe;
-mod product;
-mod quantized;
-mod rope;
+mod quant;
 mod simd;
-mod small_batch;
 mod tape;
 #[cfg(test)]
 mod testing;
-#[cfg(target_arch = "x86_64")]
-mod tile_kernel;
-#[cfg(target_arch = "x86_64")]
-mod tiles;
 
-pub use activation::{Activation, activation, activation_composed};
 pub use attention::{
     AttentionMask, KeyValues, TokenRun, attention, attention_composed, attention_mix, attention_scores,
     self_attention, softmax, split_heads,
 };
-pub use cross_entropy::{IGNORE, cross_entropy, cross_entropy_composed, log_sum_exp};
-pub use dropout::{Dropout, dropout, dropout_composed, place};
-pub use element_type::{ElementType, UnknownElementType};
-pub use embedding::{embedding, embedding_composed};
+pub use gemm::matrix::Matrix;
+pub use gemm::product::{in_one_order, product, symmetric_product};
 pub use gradient_buffers::GradientBuffers;
-pub use layer_norm::{layer_norm, layer_norm_composed};
-pub use linear::{WeightLayout, linear, linear_composed};
-pub use linear_cross_entropy::{linear_cross_entropy, linear_cross_entropy_composed};
-pub use mapped_matrix::{MappedMatrix, SharedBytes, mapped_linear};
-pub use matrix::Matrix;
+pub use ops::activation::{Activation, activation, activation_composed};
+pub use ops::cross_entropy::{IGNORE, cross_entropy, cross_entropy_composed, log_sum_exp};
+pub use ops::dropout::{Dropout, dropout, dropout_composed, place};
+pub use ops::embedding::{embedding, embedding_composed};
+pub use ops::layer_norm::{layer_norm, layer_norm_composed};
+pub use ops::linear::{WeightLayout, linear, linear_composed};
+pub use ops::linear_cross_entropy::{linear_cross_entropy, linear_cross_entropy_composed};
+pub use ops::rope::{positions, rope, rope_composed};
 pub use probe::{Lanes, multiply_adds, read_all};
-pub use product::{in_one_order, product, symmetric_product};
-pub use quantized::{QuantizedMatrix, QuantizedProduct, quantized_linear, quantized_linear_composed};
-pub use rope::{positions, rope, rope_composed};
+pub use quant::element_type::{ElementType, UnknownElementType};
+pub use quant::mapped_matrix::{MappedMatrix, SharedBytes, mapped_linear};
+pub use quant::quantized::{QuantizedMatrix, QuantizedProduct, quantized_linear, quantized_linear_composed};
 pub use tape::{Tape, add, constant, record, reshape, scale};
 
 use elements::{floats, fused, matrix, rows_a_task, with_floats};

@@ -1,7 +1,7 @@
 //! What keys and values are kept in: lines of a panel, sixteen numbers in f32 or f16.
 #![expect(unsafe_code, reason = "vector instructions")]
 
-use crate::panel_format::{COLUMNS, PanelLine};
+use crate::gemm::panel_format::{COLUMNS, PanelLine};
 use crate::simd;
 use half::f16;
 

@@ -2,7 +2,7 @@
 
 use super::mask::AttentionMask;
 use super::one_head::Head;
-use crate::matrix::Matrix;
+use crate::gemm::matrix::Matrix;
 use crate::{Dropout, floats, with_floats};
 use candle_core::{CpuStorage, CustomOp1, CustomOp3, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;

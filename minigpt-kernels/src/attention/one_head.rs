@@ -7,7 +7,7 @@
 //! `s` are scores, `p` the weights (softmax of the scores), `dx` is the gradient of `x`.
 
 use super::mask::MaskView;
-use crate::matrix::Matrix;
+use crate::gemm::matrix::Matrix;
 use crate::{Dropout, product, simd};
 use std::ops::Range;
 

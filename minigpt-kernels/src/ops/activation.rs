@@ -1,7 +1,7 @@
 //! Activation functions: GELU in its two forms, and ReLU.
 
-use super::tape::{contiguous, is_recording, push_backward};
-use super::{chunks, floats, fused, simd, with_floats};
+use crate::tape::{contiguous, is_recording, push_backward};
+use crate::{chunks, floats, fused, simd, with_floats};
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 use serde::{Deserialize, Serialize};
 use std::f32::consts::FRAC_1_SQRT_2;
@@ -129,8 +129,8 @@ impl CustomOp1 for Elementwise {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{assert_gradients, assert_same, random};
     use super::*;
+    use crate::testing::{assert_gradients, assert_same, random};
     use candle_core::Device;
     use proptest::prelude::*;
 

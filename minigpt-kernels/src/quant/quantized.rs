@@ -5,11 +5,11 @@
 //! bits ([`QuantizedProduct`]). Either way an element is summed in the same order whatever the number of rows.
 #![expect(unsafe_code, reason = "blocks are read from bytes")]
 
-use super::eight_bit::{self, BlockFormat, EightBitPanels};
-use super::matrix::Matrix;
-use super::panel_format::{PanelFormat, Q8Block, Q8Unit};
-use super::panels::{Panels, WeightColumns, by_panel};
-use super::with_floats;
+use crate::gemm::matrix::Matrix;
+use crate::gemm::panel_format::{PanelFormat, Q8Block, Q8Unit};
+use crate::gemm::panels::{Panels, WeightColumns, by_panel};
+use crate::quant::eight_bit::{self, BlockFormat, EightBitPanels};
+use crate::with_floats;
 use candle_core::quantized::{GgmlDType, GgmlType, k_quants};
 use candle_core::{Device, Result, Tensor};
 use half::{bf16, f16};
@@ -268,13 +268,13 @@ pub fn quantized_linear_composed(
     bias: Option<&Tensor>,
 ) -> Result<Tensor> {
     let plain = QuantizedMatrix { transposed: true, ..weight.clone() }.plain()?;
-    super::linear_composed(x, &plain, super::WeightLayout::InOut, bias)
+    crate::linear_composed(x, &plain, crate::WeightLayout::InOut, bias)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::random;
     use super::*;
+    use crate::testing::random;
     use candle_core::quantized::QTensor;
     use proptest::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Cross-entropy: −log of the probability that the logits give to each target, summed over all targets that count.
 
-use super::tape::{apply1, contiguous};
-use super::{floats, fused, rows_a_task, simd, with_floats};
+use crate::tape::{apply1, contiguous};
+use crate::{floats, fused, rows_a_task, simd, with_floats};
 use candle_core::{CpuStorage, CustomOp1, D, DType, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
 use std::sync::OnceLock;
@@ -136,8 +136,8 @@ impl CustomOp1 for CrossEntropy {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{assert_gradients, assert_same, random};
     use super::*;
+    use crate::testing::{assert_gradients, assert_same, random};
     use candle_core::Device;
     use proptest::prelude::*;
 

@@ -1,8 +1,8 @@
 //! Rotary positions: queries and keys are rotated by an angle that grows with their position, so that their
 //! product depends on how far apart they are.
 
-use super::tape::{apply1, contiguous};
-use super::{floats, fused, rows_a_task, with_floats};
+use crate::tape::{apply1, contiguous};
+use crate::{floats, fused, rows_a_task, with_floats};
 use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
 
@@ -110,8 +110,8 @@ impl CustomOp1 for Rope {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{assert_gradients, assert_same, random};
     use super::*;
+    use crate::testing::{assert_gradients, assert_same, random};
     use proptest::prelude::*;
 
     fn tables(positions: usize, half: usize) -> (Tensor, Tensor) {

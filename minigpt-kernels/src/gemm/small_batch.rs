@@ -4,8 +4,8 @@
 #![expect(unsafe_code, reason = "vector instructions")]
 
 use crate::dot::dot_rows;
-use crate::matrix::Matrix;
-use crate::product::inner_steps;
+use crate::gemm::matrix::Matrix;
+use crate::gemm::product::inner_steps;
 use crate::simd;
 use rayon::prelude::*;
 use std::array::from_fn;
@@ -199,7 +199,7 @@ unsafe fn add_group_avx2<const M: usize>(a: [[f32; GROUP]; M], rows: [&[f32]; GR
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::product::{self, SMALL_BATCH};
+    use crate::gemm::product::{self, SMALL_BATCH};
     #[cfg(target_arch = "x86_64")]
     use crate::testing::cpu_has_avx2;
     use crate::testing::elements;

@@ -2,11 +2,11 @@
 //! answer; a matrix that is used more often is copied into memory of its own, as panels, which are read faster.
 #![expect(unsafe_code, reason = "bytes that are read as f32")]
 
-use super::linear::{WeightLayout, forward};
-use super::matrix::Matrix;
-use super::panel_format::PanelLine;
-use super::panels::{FEW_ROWS, Panels, plain_product};
-use super::with_floats;
+use crate::gemm::matrix::Matrix;
+use crate::gemm::panel_format::PanelLine;
+use crate::gemm::panels::{FEW_ROWS, Panels, plain_product};
+use crate::ops::linear::{WeightLayout, forward};
+use crate::with_floats;
 use candle_core::{Device, Result, Tensor};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -125,7 +125,7 @@ impl std::fmt::Debug for MappedMatrix {
     }
 }
 
-/// `x · W + b`: the same as [`linear`](super::linear()) of a copy.
+/// `x · W + b`: the same as [`linear`](crate::linear()) of a copy.
 ///
 /// # Shapes
 /// - `x`: (rows, in); `weight`: (in, out) or (out, in); `bias`: (out)
@@ -158,9 +158,9 @@ pub fn mapped_linear(
 
 #[cfg(test)]
 mod tests {
-    use super::super::linear;
-    use super::super::testing::random;
     use super::*;
+    use crate::linear;
+    use crate::testing::random;
 
     /// Elements behind a few others, which stand for a file's header.
     struct Bytes(Vec<f32>);

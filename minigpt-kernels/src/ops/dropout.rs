@@ -1,8 +1,8 @@
 //! Dropout whose mask is a function of a key and the element's place: nothing is stored between the forward and the
 //! backward pass, and a run can be repeated or resumed exactly.
 
-use super::tape::{contiguous, is_recording, push_backward};
-use super::{floats, fused, rows_a_task, simd, with_floats};
+use crate::tape::{contiguous, is_recording, push_backward};
+use crate::{floats, fused, rows_a_task, simd, with_floats};
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl Dropout {
 
     /// What decides over token `t` of batch row `b`; pass it to [`Dropout::apply`].
     #[inline(always)]
-    pub(super) fn row(&self, b: usize, t: usize) -> u64 {
+    pub(crate) fn row(&self, b: usize, t: usize) -> u64 {
         let b = self.batch_rows.as_ref().map_or(b, |rows| rows[b]);
         mix(place(self.key, b as u64).wrapping_add((t as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
@@ -43,7 +43,7 @@ impl Dropout {
     /// What decides over query `i` of head `h` in batch row `b`. It does not depend on how long the rows are, which
     /// differs from one part of a batch to the next.
     #[inline(always)]
-    pub(super) fn head_row(&self, b: usize, h: usize, i: usize) -> u64 {
+    pub(crate) fn head_row(&self, b: usize, h: usize, i: usize) -> u64 {
         self.row(b, h << 32 | i)
     }
 
@@ -59,14 +59,14 @@ impl Dropout {
 
     /// Multiplies one row with its factors.
     #[inline(always)]
-    pub(super) fn apply(&self, row: u64, values: &mut [f32]) {
+    pub(crate) fn apply(&self, row: u64, values: &mut [f32]) {
         for (column, value) in values.iter_mut().enumerate() {
             *value *= self.factor(row, column);
         }
     }
 
     /// The factors for a tensor of this shape: (B, …, columns), or (B, H, T, columns) with heads.
-    pub(super) fn mask(&self, like: &Tensor) -> Result<Tensor> {
+    pub(crate) fn mask(&self, like: &Tensor) -> Result<Tensor> {
         let columns = like.dims().last().copied().unwrap_or(1);
         let (batch, heads) = (like.dims().first().copied().unwrap_or(1), heads(like.dims()));
         let rows = like.elem_count() / columns.max(1);
@@ -163,8 +163,8 @@ impl CustomOp1 for Drop {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{assert_gradients, assert_same, random};
     use super::*;
+    use crate::testing::{assert_gradients, assert_same, random};
     use candle_core::{DType, Device};
     use proptest::prelude::*;
 

@@ -3,7 +3,7 @@
 //! Each element is one chain of multiply-adds over the inner steps, in their order, so both kernels make the same bits.
 #![expect(unsafe_code, reason = "vector instructions")]
 
-use crate::product::Output;
+use crate::gemm::product::Output;
 use std::arch::x86_64::*;
 use std::array::from_fn;
 

@@ -1,12 +1,12 @@
 //! A product with a weight and the cross-entropy of its result, some rows at a time: the logits of a large vocabulary never
 //! stand in memory whole. A recorded pass computes the gradients on the way, while the logits are there.
 
-use super::cross_entropy::{IGNORE, check_targets, cross_entropy};
-use super::linear::{WeightLayout, column_sums, linear};
-use super::matrix::Matrix;
-use super::product::{add_product, linear_product, new_product};
-use super::tape::{contiguous, is_recording, push_backward};
-use super::{chunks, fused, gradient_buffers, rows_a_task, simd, with_floats};
+use crate::gemm::matrix::Matrix;
+use crate::gemm::product::{add_product, linear_product, new_product};
+use crate::ops::cross_entropy::{IGNORE, check_targets, cross_entropy};
+use crate::ops::linear::{WeightLayout, column_sums, linear};
+use crate::tape::{contiguous, is_recording, push_backward};
+use crate::{chunks, fused, gradient_buffers, rows_a_task, simd, with_floats};
 use candle_core::{Result, Tensor};
 use rayon::prelude::*;
 
@@ -207,9 +207,9 @@ fn record(loss: &Tensor, gradients: Gradients, x: &Tensor, weight: &Tensor, bias
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::random;
-    use super::super::{record, scale};
     use super::*;
+    use crate::testing::random;
+    use crate::{record, scale};
     use candle_core::{Device, Var};
     use proptest::prelude::*;
 

@@ -6,17 +6,17 @@
 //! the bit whichever rows are beside it; `tiles` and `small_batch`, which read a weight as it is stored, sum in the same order.
 #![expect(unsafe_code, reason = "threads write disjoint columns of one buffer through pointers")]
 
-use crate::matrix::Matrix;
-use crate::panel_format::{COLUMNS, PanelFormat, PanelLine, Q8Block};
-use crate::panel_tile::{Panel, TileRows, extend_portable, tile_portable};
-use crate::product::{Output, TILE_ROWS, inner_steps};
+use crate::gemm::matrix::Matrix;
+use crate::gemm::panel_format::{COLUMNS, PanelFormat, PanelLine, Q8Block};
+use crate::gemm::panel_tile::{Panel, TileRows, extend_portable, tile_portable};
+use crate::gemm::product::{Output, TILE_ROWS, inner_steps};
 use crate::simd;
 use rayon::prelude::*;
 use std::cell::RefCell;
 use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
-use crate::panel_tile::{
+use crate::gemm::panel_tile::{
     AVX512_ROWS, expand_avx2, extend_avx2, packed_tile_avx512, tile_avx2, tile_avx512, two_tiles_avx2,
 };
 
@@ -382,8 +382,8 @@ fn pack_rows(packed: &mut Vec<f32>, block: Matrix) -> TileRows {
         // SAFETY: just asked; the block lies inside its buffer, and there is room for all of it.
         unsafe {
             match tile {
-                AVX512_ROWS => crate::packing::pack::<AVX512_ROWS>(packed, block),
-                _ => crate::packing::pack::<TILE_ROWS>(packed, block),
+                AVX512_ROWS => crate::gemm::packing::pack::<AVX512_ROWS>(packed, block),
+                _ => crate::gemm::packing::pack::<TILE_ROWS>(packed, block),
             }
         }
         return rows;
@@ -539,7 +539,7 @@ fn transpose(rows: Matrix, lines: &mut [PanelLine]) {
     #[cfg(target_arch = "x86_64")]
     if is_avx2() {
         // SAFETY: just asked; the rows lie inside their buffer, and there is a line for each of their elements.
-        return unsafe { crate::packing::pack::<COLUMNS>(lines.as_flattened_mut(), rows) };
+        return unsafe { crate::gemm::packing::pack::<COLUMNS>(lines.as_flattened_mut(), rows) };
     }
     for (p, line) in lines.iter_mut().enumerate() {
         let element = |i: usize| match i < rows.rows {
@@ -572,8 +572,8 @@ impl Panels<PanelLine> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::panel_format::Q8Unit;
-    use crate::product::{in_one_order, linear_product};
+    use crate::gemm::panel_format::Q8Unit;
+    use crate::gemm::product::{in_one_order, linear_product};
     use crate::testing::{elements, random};
     use candle_core::quantized::{GgmlDType, QTensor};
     use half::{bf16, f16};

@@ -1,7 +1,7 @@
 //! Rows of activations in 8 bits: blocks with a common scale, as long as the blocks of the weight that they are multiplied
 //! with, and the sums of every sixteen integers, which a weight with an offset or a minimum is multiplied with.
 
-use crate::matrix::Matrix;
+use crate::gemm::matrix::Matrix;
 use crate::simd;
 use rayon::prelude::*;
 

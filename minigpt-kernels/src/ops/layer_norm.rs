@@ -1,7 +1,7 @@
 //! Layer normalisation over the last dimension: zero mean, unit variance, then a learned scale and shift.
 
-use super::tape::{apply2, apply3, contiguous};
-use super::{floats, fused, rows_a_task, simd, with_floats};
+use crate::tape::{apply2, apply3, contiguous};
+use crate::{floats, fused, rows_a_task, simd, with_floats};
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, D, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
 use std::sync::OnceLock;
@@ -212,8 +212,8 @@ impl CustomOp2 for LayerNorm {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{assert_gradients, assert_same, random};
     use super::*;
+    use crate::testing::{assert_gradients, assert_same, random};
     use candle_core::Device;
     use proptest::prelude::*;
 

@@ -16,10 +16,10 @@ mod rows;
 mod scales;
 mod tile;
 
-use crate::matrix::Matrix;
-use crate::panel_format::COLUMNS;
-use crate::panels::{parts, split};
-use crate::product::Output;
+use crate::gemm::matrix::Matrix;
+use crate::gemm::panel_format::COLUMNS;
+use crate::gemm::panels::{parts, split};
+use crate::gemm::product::Output;
 use crate::simd;
 use candle_core::quantized::GgmlType;
 use formats::Unit;

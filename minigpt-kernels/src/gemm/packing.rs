@@ -1,7 +1,7 @@
 //! Copies a matrix into packed panels, in the order in which a tile of a product reads it.
 #![expect(unsafe_code, reason = "vector instructions")]
 
-use crate::matrix::Matrix;
+use crate::gemm::matrix::Matrix;
 use std::arch::x86_64::*;
 
 /// Copies a matrix into packed panels of S rows: column by column, S elements each. The last panel is filled up with zeros.

@@ -5,8 +5,8 @@
 //! whether one row is multiplied or five hundred, on whichever thread, beside whatever neighbours.
 #![expect(unsafe_code, reason = "vector instructions")]
 
-use crate::panel_format::{COLUMNS, PanelFormat, PanelLine};
-use crate::product::{Output, TILE_ROWS};
+use crate::gemm::panel_format::{COLUMNS, PanelFormat, PanelLine};
+use crate::gemm::product::{Output, TILE_ROWS};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 

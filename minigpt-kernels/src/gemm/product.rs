@@ -15,8 +15,9 @@
 //! without AVX2 only [`in_one_order`].
 #![expect(unsafe_code, reason = "threads write disjoint parts of one buffer through pointers")]
 
-use crate::matrix::Matrix;
-use crate::{panels, simd, small_batch};
+use crate::gemm::matrix::Matrix;
+use crate::gemm::{panels, small_batch};
+use crate::simd;
 use std::cell::Cell;
 
 /// Rows of a tile of inference, the part of a product that AVX2 registers hold.
@@ -219,7 +220,7 @@ unsafe fn one_thread<const LOWER: bool>(output: Output, scale: f32, a: Matrix, b
     #[cfg(target_arch = "x86_64")]
     if simd::has_avx2() {
         // SAFETY: just asked; the rest is the caller's.
-        return unsafe { crate::tiles::gemm::<LOWER>(output, scale, a, b) };
+        return unsafe { crate::gemm::tiles::gemm::<LOWER>(output, scale, a, b) };
     }
     // SAFETY: the caller's.
     unsafe { gemm_portable(output, scale, a, b) }
@@ -330,7 +331,7 @@ mod tests {
             let output = |y: &mut Vec<f32>| Output { to: y.as_mut_ptr(), stride: n, base };
             // SAFETY: the CPU has AVX2, and all have the sizes that they should have.
             unsafe {
-                crate::tiles::gemm::<false>(output(&mut tiles), 0.5, a, b);
+                crate::gemm::tiles::gemm::<false>(output(&mut tiles), 0.5, a, b);
                 gemm_portable(output(&mut portable), 0.5, a, b);
             }
             for (tiles, portable) in tiles.iter().zip(portable) {

@@ -1,7 +1,7 @@
 //! Rows of a table by their ids.
 
-use super::tape::{apply1, contiguous};
-use super::{floats, fused, gradient_buffers, with_floats};
+use crate::tape::{apply1, contiguous};
+use crate::{floats, fused, gradient_buffers, with_floats};
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 
 /// The definition of [`embedding`].
@@ -69,8 +69,8 @@ impl CustomOp1 for Rows {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{assert_gradients, assert_same, random};
     use super::*;
+    use crate::testing::{assert_gradients, assert_same, random};
     use candle_core::Device;
     use proptest::prelude::*;
 

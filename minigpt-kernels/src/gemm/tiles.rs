@@ -4,10 +4,10 @@
 //! tile and the thread that makes it.
 #![expect(unsafe_code, reason = "kernels read and write through pointers")]
 
-use crate::matrix::Matrix;
-use crate::packing::pack;
-use crate::product::{Output, inner_steps};
-use crate::tile_kernel::{Avx2, Avx512, TileKernel, TileRows};
+use crate::gemm::matrix::Matrix;
+use crate::gemm::packing::pack;
+use crate::gemm::product::{Output, inner_steps};
+use crate::gemm::tile_kernel::{Avx2, Avx512, TileKernel, TileRows};
 use std::cell::RefCell;
 
 /// Rows of `a` at a time: they stay in the L2 cache,

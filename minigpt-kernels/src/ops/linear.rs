@@ -1,9 +1,9 @@
 //! The product of a layer with its weight and, if it has one, its bias: `x · W + b`.
 
-use super::matrix::Matrix;
-use super::product::{add_product, linear_product, new_product};
-use super::tape::{contiguous, is_recording, push_backward};
-use super::{floats, fused, gradient_buffers, matrix, simd, with_floats};
+use crate::gemm::matrix::Matrix;
+use crate::gemm::product::{add_product, linear_product, new_product};
+use crate::tape::{contiguous, is_recording, push_backward};
+use crate::{floats, fused, gradient_buffers, matrix, simd, with_floats};
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor};
 
 /// How a weight is stored.
@@ -205,8 +205,8 @@ pub(crate) fn column_sums(x: &[f32], columns: usize) -> Vec<f32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{assert_gradients, assert_same, random};
     use super::*;
+    use crate::testing::{assert_gradients, assert_same, random};
     use proptest::prelude::*;
 
     fn inputs(rows: usize, width: usize, out: usize, layout: WeightLayout, seed: u64) -> [Tensor; 3] {
