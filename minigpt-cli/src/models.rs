@@ -64,17 +64,18 @@ impl LoadArgs {
     pub fn open(&self, name: &Path) -> Result<ModelFolder> {
         let device = self.device.open()?;
         let mut model = self.products.open(&find(name)?, &device, self.dtype)?;
-        model.warnings().iter().for_each(|warning| output::note(warning));
         model.gpt = dtype::with_cache(model.gpt, self.cache_type);
         Ok(model)
     }
 }
 
 impl ProductArgs {
-    /// Opens the model at a place.
+    /// Opens the model at a place, and warns if its files don't fit each other.
     pub fn open(&self, place: &Path, device: &Device, dtype: Option<ElementType>) -> Result<ModelFolder> {
         let open = if self.exact { ModelFolder::open_exact } else { ModelFolder::open_as };
-        Ok(open(place, device, dtype)?)
+        let model = open(place, device, dtype)?;
+        model.warnings().iter().for_each(|warning| output::note(warning));
+        Ok(model)
     }
 }
 

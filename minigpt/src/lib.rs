@@ -89,7 +89,7 @@ pub use hub::Hub;
 pub use inside::{Snapshot, snapshots};
 pub use minigpt_chat::Format;
 pub use minigpt_generate::GenerationConfig;
-pub use model_folder::ModelFolder;
+pub use model_folder::{ModelFolder, tokenizer_mismatch};
 pub use model_place::ModelPlace;
 pub use questions::{Answered, answer_all};
 pub use ready_configs::{READY_CONFIGS, ReadyConfig};
