@@ -331,6 +331,19 @@ fn memory_stays_flat_over_requests_and_clients_that_vanish() {
     served.stop();
 }
 
+/// What is typed and the model can't see is said, also by a chat over HTTP.
+#[test]
+fn a_chat_over_http_names_the_characters_that_the_vocabulary_lacks() {
+    let (_place, model) = place(64);
+    let served = Served::new(&["--model", &model]);
+    let said =
+        minigpt(&["chat", "--server", served.address(), "-n", "2"]).stdin("who 喜欢?\n").run().success();
+    assert_contains(said.stderr(), &["your message: the vocabulary of the model lacks '喜', '欢'"]);
+    let known = minigpt(&["chat", "--server", served.address(), "-n", "2"]).stdin("who?\n").run().success();
+    assert!(!known.stderr().contains("vocabulary"), "{}", known.stderr());
+    assert_contains(&served.stop(), &["not in the vocabulary: '喜' '欢'"]);
+}
+
 /// The page can say which characters of a text the model never sees.
 #[test]
 fn questions_about_a_text_name_the_characters_that_the_vocabulary_lacks() {
