@@ -1,6 +1,7 @@
 //! The model that a command is given: what it may be and how it is found, the same for every command.
 
 use crate::device::DeviceKind;
+use crate::language::t;
 use crate::progress::Progress;
 use crate::{dtype, output};
 use anyhow::Result;
@@ -74,6 +75,9 @@ impl ProductArgs {
     pub fn open(&self, place: &Path, device: &Device, dtype: Option<ElementType>) -> Result<ModelFolder> {
         let open = if self.exact { ModelFolder::open_exact } else { ModelFolder::open_as };
         let model = open(place, device, dtype)?;
+        if self.exact && !model.gpt.element_types().into_iter().any(ElementType::is_quantized) {
+            output::note(&t!("--exact has no effect: the matrices of {} are not quantised", place.display()));
+        }
         model.warnings().iter().for_each(|warning| output::note(warning));
         Ok(model)
     }

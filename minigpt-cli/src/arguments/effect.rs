@@ -68,6 +68,8 @@ const EFFECTS: &[Effect] = &[
     only("inspect", "html", A_TEXT),
     only("inspect", "device", A_MODEL),
     only("inspect", "exact", A_MODEL),
+    // Snapshots are not quantised.
+    only("inspect", "exact", &[&["!snapshots"]]),
     only("generate", "raw", &[&["!ids"]]),
     // One row is shown whole; rows as they are written are not made into tokens.
     only("data/show", "count", &[&["!row"]]),

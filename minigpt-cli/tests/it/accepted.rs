@@ -424,6 +424,28 @@ fn options_of_a_draw_without_a_draw_are_said_or_refused() {
     run(&["--num-beams", "2", "--length-penalty", "2", "--temperature", "0"]).success();
 }
 
+/// A window of penalties without a penalty, and exact products of matrices that are not quantised.
+#[test]
+fn options_without_effect_on_this_text_or_this_model_are_said() {
+    let place = Place::new();
+    let folder = model(&place, "model");
+    let said = |args: &[&str]| minigpt(args).stdin("你好\n").run().success().stderr().to_owned();
+    let window = "repeat_last_n has no effect without repetition_penalty";
+    let generate = ["generate", &folder, "--prompt", "你", "-n", "2"];
+    let with = |options: &[&str]| said(&[&generate, options].concat());
+    assert_contains(
+        &with(&["--repeat-last-n", "5"]),
+        &["--repeat-last-n has no effect without repetition_penalty"],
+    );
+    assert!(!with(&["--repeat-last-n", "5", "--presence-penalty", "1"]).contains("no effect"));
+    assert_contains(&said(&["chat", &folder, "--set", "repeat_last_n=4"]), &[window]);
+    assert!(
+        !said(&["chat", &folder, "--set", "repeat_last_n=4", "--set", "presence_penalty=1"]).contains(window)
+    );
+    assert_contains(&with(&["--exact"]), &["--exact has no effect", "not quantised"]);
+    assert!(!with(&["--exact", "--dtype", "q8_0"]).contains("no effect"));
+}
+
 #[test]
 fn settings_of_a_chat_are_checked_as_options_are() {
     let place = Place::new();

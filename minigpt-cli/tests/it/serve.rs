@@ -344,6 +344,16 @@ fn a_chat_over_http_names_the_characters_that_the_vocabulary_lacks() {
     assert_contains(&served.stop(), &["not in the vocabulary: '喜' '欢'"]);
 }
 
+#[test]
+fn a_folder_of_runs_that_is_not_there_is_said() {
+    let (place, model) = place(64);
+    let served = Served::new(&["--model", &model, "--runs", &place.text("nope"), "--exact"]);
+    let said = served.stop();
+    assert_contains(&said, &["nope: there is no such folder yet", "--exact has no effect"]);
+    let file = place.write("file", "");
+    assert_contains(&refused(&["serve", "--port", "0", &model, "--runs", &file]), &["is a file"]);
+}
+
 /// The page can say which characters of a text the model never sees.
 #[test]
 fn questions_about_a_text_name_the_characters_that_the_vocabulary_lacks() {
