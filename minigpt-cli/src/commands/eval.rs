@@ -154,8 +154,7 @@ pub fn run(args: &EvalArgs) -> Result<()> {
 
 /// Refuses options that say nothing about running text: it has no answers, and its validation part is its end, without a draw.
 fn check_of_text(args: &EvalArgs) -> Result<()> {
-    let given =
-        [("--loss-on answer", matches!(args.loss_on, LossOnName::Answer)), ("--seed", args.seed.is_some())];
+    let given = [("--loss-on", matches!(args.loss_on, LossOnName::Answer)), ("--seed", args.seed.is_some())];
     match given.into_iter().find(|(_, given)| *given) {
         Some((option, _)) => bail!(
             "{option} has no effect here: {} is running text, without questions and answers",

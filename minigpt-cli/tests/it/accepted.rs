@@ -617,7 +617,7 @@ fn options_that_say_nothing_about_the_data_are_refused() {
         [&["data", "show", data], options].concat().iter().map(|&word| word.to_owned()).collect()
     };
     for (args, part) in [
-        (eval(&text, &["--loss-on", "answer"]), "--loss-on answer has no effect here"),
+        (eval(&text, &["--loss-on", "answer"]), "--loss-on has no effect here"),
         (eval(&text, &["--part", "val", "--seed", "3"]), "--seed has no effect here"),
         (
             eval("builtin", &["--part", "val", "--seed", "3"]),

@@ -188,7 +188,9 @@ fn leaving_out() -> minigpt_serve::ModelParts {
 #[test]
 fn characters_that_the_vocabulary_lacks_are_named_in_the_log_and_in_a_header() {
     use std::sync::{Arc, Mutex};
-    let records: Arc<Mutex<Vec<(String, Vec<char>)>>> = Arc::default();
+    /// A request's path, and the characters that its model lacks.
+    type Entry = (String, Vec<char>);
+    let records: Arc<Mutex<Vec<Entry>>> = Arc::default();
     let kept = Arc::clone(&records);
     let config = minigpt_serve::ServeConfig {
         on_request: Some(Arc::new(move |record| {
