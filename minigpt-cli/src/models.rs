@@ -1,6 +1,7 @@
 //! The model that a command is given: what it may be and how it is found, the same for every command.
 
 use crate::device::DeviceKind;
+use crate::language::t;
 use crate::progress::Progress;
 use crate::{dtype, output};
 use anyhow::Result;
@@ -64,17 +65,21 @@ impl LoadArgs {
     pub fn open(&self, name: &Path) -> Result<ModelFolder> {
         let device = self.device.open()?;
         let mut model = self.products.open(&find(name)?, &device, self.dtype)?;
-        model.warnings().iter().for_each(|warning| output::note(warning));
         model.gpt = dtype::with_cache(model.gpt, self.cache_type);
         Ok(model)
     }
 }
 
 impl ProductArgs {
-    /// Opens the model at a place.
+    /// Opens the model at a place, and warns if its files don't fit each other.
     pub fn open(&self, place: &Path, device: &Device, dtype: Option<ElementType>) -> Result<ModelFolder> {
         let open = if self.exact { ModelFolder::open_exact } else { ModelFolder::open_as };
-        Ok(open(place, device, dtype)?)
+        let model = open(place, device, dtype)?;
+        if self.exact && !model.gpt.element_types().into_iter().any(ElementType::is_quantized) {
+            output::note(&t!("--exact has no effect: the matrices of {} are not quantised", place.display()));
+        }
+        model.warnings().iter().for_each(|warning| output::note(warning));
+        Ok(model)
     }
 }
 

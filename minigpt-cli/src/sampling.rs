@@ -134,6 +134,15 @@ pub fn say_unused(config: &GenerationConfig, given: &[(&str, bool)]) {
     }
 }
 
+/// Says that the window of the penalties was given, but no penalty.
+pub fn say_unused_window(config: &GenerationConfig, option: &str) {
+    if config.repeat_last_n.is_some() && !config.penalizes() {
+        output::note(&t!(
+            "{option} has no effect without repetition_penalty, frequency_penalty or presence_penalty"
+        ));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

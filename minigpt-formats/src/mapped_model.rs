@@ -147,13 +147,17 @@ impl<'a> MappedModel<'a> {
         let specs = specs(&self.config);
         let weight = |spec: &Spec| {
             let Some(tensor) = self.tensors.get(&spec.name) else { return Ok(None) };
+            // A table is quantised where it lies, piece by piece; the weight of a linear layer is copied, because it is transposed.
             let as_it_is = element_type.is_none_or(|element_type| element_type == ElementType::F32);
-            let weight = match self.mapped(tensor).filter(|_| as_it_is && device.is_cpu()) {
+            let in_pieces = spec.is_quantizable() && !spec.is_linear_weight();
+            let stays = device.is_cpu() && (as_it_is || in_pieces);
+            let weight = match stays.then(|| self.mapped(tensor, as_it_is)).flatten() {
                 Some(matrix) => Weight::Mapped(matrix),
                 None => self.copied(tensor, device)?,
             };
             let weight = match (weight, element_type) {
-                (weight @ Weight::Mapped(_), _) | (weight, None) => weight,
+                (weight @ Weight::Mapped(_), _) if as_it_is => weight,
+                (weight, None) => weight,
                 (weight, Some(element_type)) => weight.quantized(spec, element_type)?,
             };
             Ok(Some((spec.name.clone(), weight)))
@@ -164,11 +168,13 @@ impl<'a> MappedModel<'a> {
         Ok(Loaded { gpt: Gpt::from_tensors(self.config, weights)?, extra: self.extra })
     }
 
-    /// A matrix that can stay in its file.
-    fn mapped(&self, tensor: &TensorView) -> Option<MappedMatrix> {
+    /// A matrix that can stay in its file; `whole` says that all of it is soon needed.
+    fn mapped(&self, tensor: &TensorView, whole: bool) -> Option<MappedMatrix> {
         let (bytes, shape) = (tensor.floats_in_rows()?, (tensor.shape[0], tensor.shape[1]));
         let (file, range) = self.files.iter().find_map(|file| Some((file, file.range_of(bytes)?)))?;
-        file.prepare(range.clone());
+        if whole {
+            file.prepare(range.clone());
+        }
         MappedMatrix::new(Arc::new(MappedFile((*file).clone())), range, shape)
     }
 

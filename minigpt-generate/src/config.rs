@@ -179,6 +179,11 @@ impl GenerationConfig {
         !self.do_sample || self.temperature < COLDEST
     }
 
+    /// Whether a penalty is on.
+    pub fn penalizes(&self) -> bool {
+        self.repetition_penalty != 1.0 || self.frequency_penalty != 0.0 || self.presence_penalty != 0.0
+    }
+
     /// Settings that are accepted and change nothing, in words: those of sampling, where the likeliest token always comes.
     ///
     /// ```

@@ -9,6 +9,9 @@ use minigpt_kernels::{
 };
 use std::collections::HashMap;
 
+/// Rows of a matrix in its file that are quantised at once.
+const ROWS_AT_ONCE: usize = 2048;
+
 /// A tensor of a model: plain numbers in memory or in their file, or a matrix in fewer bits.
 #[derive(Debug, Clone)]
 pub enum Weight {
@@ -33,19 +36,33 @@ impl Weight {
     /// The same tensor in another element type, if it is a matrix that may be. The weight of a linear layer is transposed, so
     /// that its blocks lie along the input; where these do not fill a row, it is kept in 16 bits.
     pub fn quantized(self, spec: &Spec, element_type: ElementType) -> Result<Self> {
+        let transposed = spec.is_linear_weight();
+        let dtype_of = |columns: usize| match element_type.for_rows_of(columns).ggml() {
+            Some(dtype) => Ok(dtype),
+            None => candle_core::bail!("a model can't be run in {element_type}"),
+        };
         let tensor = match self {
             weight if !spec.is_quantizable() => return Ok(weight),
             Self::Quantized(matrix) if Some(matrix.dtype()) == element_type.ggml() => {
                 return Ok(Self::Quantized(matrix));
             }
+            // The embedding of a large vocabulary is by far the largest matrix. Its rows are quantised one by one anyway.
+            Self::Mapped(matrix) if !transposed && element_type != ElementType::F32 => {
+                let shape = matrix.shape();
+                let dtype = dtype_of(shape.1)?;
+                let bytes = element_type.for_rows_of(shape.1).bytes(shape.0 * shape.1);
+                let mut blocks = Vec::with_capacity(bytes.unwrap_or(0));
+                matrix.in_pieces(ROWS_AT_ONCE, |rows| {
+                    blocks.extend_from_slice(&QTensor::quantize(&rows, dtype)?.data()?);
+                    Ok(())
+                })?;
+                return Ok(Self::Quantized(QuantizedMatrix::new(dtype, shape, transposed, &blocks)?));
+            }
             weight => weight.plain()?,
         };
-        let transposed = spec.is_linear_weight();
         let rows = if transposed { tensor.t()?.contiguous()? } else { tensor.contiguous()? };
         let shape = rows.dims2()?;
-        let Some(dtype) = element_type.for_rows_of(shape.1).ggml() else {
-            candle_core::bail!("a model can't be run in {element_type}");
-        };
+        let dtype = dtype_of(shape.1)?;
         let blocks = QTensor::quantize(&rows.detach(), dtype)?;
         Ok(Self::Quantized(QuantizedMatrix::new(dtype, shape, transposed, &blocks.data()?)?))
     }

@@ -8,7 +8,7 @@ use crate::app::App;
 use crate::config::ServeConfig;
 use crate::error::{Error, Result};
 use crate::problem::Problem;
-use crate::record::{Account, IGNORED};
+use crate::record::{Account, IGNORED, UNKNOWN};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
@@ -127,7 +127,7 @@ impl Access {
             .allow_methods([Method::GET, Method::POST])
             .allow_headers(AllowHeaders::mirror_request())
             .allow_private_network(true)
-            .expose_headers([header::RETRY_AFTER, IGNORED])
+            .expose_headers([header::RETRY_AFTER, IGNORED, UNKNOWN])
             .max_age(Duration::from_secs(3600))
     }
 }

@@ -267,7 +267,7 @@ const FIELDS: &[Field] = &[
 ];
 
 /// The most names that are told, and the most characters of each.
-const MOST_NAMES: usize = 16;
+pub(crate) const MOST_NAMES: usize = 16;
 const LONGEST_NAME: usize = 64;
 
 /// A request whose fields the table knows.

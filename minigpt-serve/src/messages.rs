@@ -4,10 +4,13 @@ use crate::body::aside;
 use crate::fields;
 use crate::problem::Problem;
 use crate::prompts::check;
+use crate::record::Account;
 use crate::served_model::ServedModel;
 use minigpt_chat::{Format, Message, Talk, TalkEnd, ToolForm, ToolParser};
+use minigpt_tokenizer::Tokenizer;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -67,7 +70,25 @@ pub(crate) struct Part {
     r#type: Option<String>,
     /// The text.
     text: Option<String>,
+    /// Further fields, such as `image_url`: refused if they hold what these models can't read, otherwise ignored.
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    more: Map<String, Value>,
 }
+
+/// Fields of a part that hold no text.
+const NOT_TEXT: [&str; 10] = [
+    "image",
+    "image_url",
+    "input_image",
+    "audio",
+    "audio_url",
+    "input_audio",
+    "video",
+    "video_url",
+    "file",
+    "file_id",
+];
 
 /// How the answer of a model that may call tools is read.
 #[derive(Debug, Clone)]
@@ -265,7 +286,22 @@ fn message(
         Some(Content::Text(text)) => text,
         Some(Content::Parts(parts)) => {
             let mut texts = Vec::new();
-            for Part { r#type, text } in parts {
+            for (at, Part { r#type, text, more }) in parts.into_iter().enumerate() {
+                for (name, _) in more.iter().filter(|(_, value)| !value.is_null()) {
+                    match name.as_str() {
+                        name if NOT_TEXT.contains(&name) => {
+                            return wrong(
+                                "content",
+                                format!("a part has {name}: these models read text only"),
+                            );
+                        }
+                        // What answers of this interface have and clients send back.
+                        "annotations" | "logprobs" => {}
+                        name => {
+                            ignored.push(format!("messages[{index}].content[{at}].{}", fields::shown(name)));
+                        }
+                    }
+                }
                 match (r#type.as_deref(), text) {
                     (None | Some("text" | "input_text" | "output_text"), Some(text)) => texts.push(text),
                     (kind, _) => {
@@ -311,16 +347,36 @@ fn calls(mut calls: Value) -> Value {
     calls
 }
 
-/// The ids that make the model answer. Nothing is left out to make them fit.
-pub(crate) async fn encode(model: &Arc<ServedModel>, talk: Talk) -> Result<Vec<u32>, Problem> {
+/// The ids that make the model answer. Nothing is left out to make them fit; characters that the vocabulary lacks are noted in the
+/// account.
+pub(crate) async fn encode(
+    model: &Arc<ServedModel>,
+    account: &Account,
+    talk: Talk,
+) -> Result<Vec<u32>, Problem> {
     let tokenizer = Arc::clone(model.need_tokenizer()?);
     let served = Arc::clone(model);
-    let ids = aside(move || served.format.encode_talk(&tokenizer, &talk).map_err(told)).await?;
+    let encode = move || {
+        let ids = served.format.encode_talk(&tokenizer, &talk).map_err(told)?;
+        Ok((ids, unknown(&tokenizer, &talk)))
+    };
+    let (ids, unknown) = aside(encode).await?;
+    account.note_unknown(unknown);
     let context = |problem: Problem| match problem.param.as_deref() {
         Some("prompt") => Problem { param: Some("messages".to_owned()), ..problem },
         _ => problem,
     };
     check(model, ids).map_err(context)
+}
+
+/// The characters of what was said that the vocabulary lacks.
+fn unknown(tokenizer: &Tokenizer, talk: &Talk) -> BTreeSet<char> {
+    let begun = match &talk.end {
+        TalkEnd::Within(text) => Some(text),
+        TalkEnd::Answer | TalkEnd::Nothing => None,
+    };
+    let said = talk.messages.iter().map(|message| &message.text).chain(begun);
+    said.flat_map(|text| tokenizer.unknown(text)).collect()
 }
 
 /// The same as text.

@@ -2,9 +2,11 @@
 
 use crate::body::aside;
 use crate::problem::Problem;
+use crate::record::Account;
 use crate::served_model::ServedModel;
 use crate::settings::MOST_TEXTS;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
@@ -26,11 +28,11 @@ pub(crate) enum Prompts {
 
 impl Prompts {
     /// The ids of each. In these texts the names of special tokens mean those tokens. An empty prompt is replaced by the token
-    /// that a text begins with.
-    pub async fn encode(self, model: &Arc<ServedModel>) -> Result<Vec<Vec<u32>>, Problem> {
+    /// that a text begins with. Characters that the vocabulary lacks are noted in the account.
+    pub async fn encode(self, model: &Arc<ServedModel>, account: &Account) -> Result<Vec<Vec<u32>>, Problem> {
         let prompts = match self {
-            Self::Text(text) => texts(model, vec![text]).await?,
-            Self::Texts(many) => texts(model, many).await?,
+            Self::Text(text) => texts(model, account, vec![text]).await?,
+            Self::Texts(many) => texts(model, account, many).await?,
             // `[]` is a list of no strings too; both mean that there is nothing.
             Self::Ids(ids) if ids.is_empty() => return Err(none()),
             Self::Ids(ids) => vec![ids],
@@ -66,14 +68,24 @@ pub(crate) fn check(model: &ServedModel, mut prompt: Vec<u32>) -> Result<Vec<u32
     Ok(prompt)
 }
 
-async fn texts(model: &Arc<ServedModel>, texts: Vec<String>) -> Result<Vec<Vec<u32>>, Problem> {
+async fn texts(
+    model: &Arc<ServedModel>,
+    account: &Account,
+    texts: Vec<String>,
+) -> Result<Vec<Vec<u32>>, Problem> {
     if texts.len() > MOST_TEXTS {
         return Err(too_many(texts.len()));
     }
     let tokenizer = Arc::clone(model.need_tokenizer()?);
     let long = texts.iter().map(String::len).sum::<usize>() >= LONG;
-    let encode = move || texts.iter().map(|text| encode(&tokenizer, text)).collect();
-    if long { aside(encode).await } else { encode() }
+    let encode = move || {
+        let ids = texts.iter().map(|text| encode(&tokenizer, text)).collect::<Result<_, _>>()?;
+        let unknown = texts.iter().flat_map(|text| tokenizer.unknown_beside_special(text));
+        Ok((ids, unknown.collect::<BTreeSet<char>>()))
+    };
+    let (ids, unknown) = if long { aside(encode).await } else { encode() }?;
+    account.note_unknown(unknown);
+    Ok(ids)
 }
 
 /// The ids of a text in which the names of special tokens mean those tokens.

@@ -18,6 +18,12 @@ use std::time::Instant;
 /// The header that names the fields of a request that were ignored.
 pub(crate) const IGNORED: HeaderName = HeaderName::from_static("x-minigpt-ignored");
 
+/// The header that names the characters of a request that the vocabulary lacks.
+pub(crate) const UNKNOWN: HeaderName = HeaderName::from_static("x-minigpt-unknown");
+
+/// The most such characters that are named.
+const MOST_CHARACTERS: usize = 16;
+
 /// A request that is over.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RequestRecord {
@@ -36,6 +42,9 @@ pub struct RequestRecord {
     /// Fields of the request that nobody knows, and that were ignored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
+    /// Characters of its texts that the model's vocabulary lacks, each once; the first 16.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<char>,
     /// Tokens of all its prompts.
     pub prompt_tokens: usize,
     /// How many of these had been read before.
@@ -82,6 +91,17 @@ pub(crate) struct Account {
 impl Account {
     pub fn note(&self, change: impl FnOnce(&mut RequestRecord)) {
         change(&mut self.record.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The model's vocabulary lacks these characters of the request.
+    pub fn note_unknown(&self, characters: impl IntoIterator<Item = char>) {
+        self.note(|record| {
+            for character in characters {
+                if record.unknown.len() < MOST_CHARACTERS && !record.unknown.contains(&character) {
+                    record.unknown.push(character);
+                }
+            }
+        });
     }
 
     /// Tokens came.
@@ -175,17 +195,28 @@ pub(crate) async fn keep(State(app): State<Arc<App>>, mut request: Request, next
     // Dropped with this future if the client goes away while the answer is computed.
     let mut closing = Closing { account: Arc::clone(&account), done: false };
     let mut response = next.run(request).await;
-    let mut ignored = String::new();
+    let [mut ignored, mut unknown] = [String::new(), String::new()];
     account.note(|record| {
         record.status = response.status().as_u16();
         ignored = record.ignored.join(", ");
+        unknown = record.unknown.iter().map(|&character| in_header(character)).collect::<Vec<_>>().join(", ");
     });
-    if let (false, Ok(ignored)) = (ignored.is_empty(), HeaderValue::from_str(&ignored)) {
-        response.headers_mut().insert(IGNORED, ignored);
+    for (name, value) in [(IGNORED, ignored), (UNKNOWN, unknown)] {
+        if let (false, Ok(value)) = (value.is_empty(), HeaderValue::from_str(&value)) {
+            response.headers_mut().insert(name, value);
+        }
     }
     // The body of an answer to HEAD is never asked for.
     closing.done = is_head || response.body().is_end_stream();
     response.map(|body| Body::new(Counted { body, rest: Bytes::new(), closing }))
+}
+
+/// A character as it stands in a header: percent-encoded, unless it is an ASCII letter or digit.
+fn in_header(character: char) -> String {
+    if character.is_ascii_alphanumeric() {
+        return character.to_string();
+    }
+    character.encode_utf8(&mut [0; 4]).bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
 /// Bytes of an answer that are handed over at a time: what a connection has been given counts as sent.

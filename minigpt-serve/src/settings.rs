@@ -25,6 +25,8 @@ const LONGEST_STOPS: usize = 4096;
 const LLAMA_WINDOW: i64 = 64;
 /// The seed by which llama.cpp's clients ask for a random one, beside -1.
 const LLAMA_RANDOM: i64 = 0xFFFF_FFFF;
+/// Characters of a client's text in an error.
+const LONGEST_SHOWN: usize = 40;
 /// Alternatives with each token.
 pub(crate) const MOST_ALTERNATIVES: usize = 100;
 
@@ -140,11 +142,7 @@ impl Sampling {
         let repetition =
             either(["repetition_penalty", "repeat_penalty"], self.repetition_penalty, self.repeat_penalty)?;
         Ok(Wanted {
-            max_tokens: match at_least("n_predict", self.n_predict, -1)? {
-                Some(-1) => None,
-                Some(n) => Some(n.unsigned_abs()),
-                None => self.max_tokens,
-            },
+            max_tokens: self.most()?,
             min_tokens: self.min_tokens,
             temperature: self.temperature.map(|t| if llama { t.max(0.0) } else { t }),
             top_p: self.top_p,
@@ -166,8 +164,20 @@ impl Sampling {
             },
             ignore_eos: self.ignore_eos.unwrap_or(false),
             keep_prefix: self.cache_prompt.unwrap_or(true),
+            names_window: self.repeat_last_n.is_some(),
             ..Wanted::default()
         })
+    }
+}
+
+impl Sampling {
+    /// Tokens to write at most, under either name; none is as many as the context holds.
+    fn most(&self) -> Result<Option<u64>, Problem> {
+        // -1 is one of the two values that are compared, too.
+        let theirs = at_least("n_predict", self.n_predict, -1)?;
+        let n_predict = theirs.map(|n| u64::try_from(n).ok());
+        let most = either(["max_tokens", "n_predict"], self.max_tokens.map(Some), n_predict)?;
+        Ok(most.flatten())
     }
 }
 
@@ -206,6 +216,8 @@ pub(crate) struct Wanted {
     pub alternatives: Option<usize>,
     pub prompt_logprobs: bool,
     pub keep_prefix: bool,
+    /// Whether the request itself says which tokens penalties look at.
+    pub names_window: bool,
 }
 
 /// How tokens are chosen where a request does not say it.
@@ -238,9 +250,32 @@ pub(crate) struct Settings {
     request: Request,
     /// Texts of each prompt.
     pub n: usize,
+    /// Fields of the request that do nothing beside the others.
+    pub ignored: Vec<&'static str>,
 }
 
 impl Wanted {
+    /// Refuses what a search for the likeliest text does not have: draws, and alternatives of a token.
+    fn check_beams(&self) -> Result<(), Problem> {
+        let asked = [
+            ("top_p", self.top_p.is_some_and(|top_p| top_p != 1.0)),
+            ("top_k", self.top_k.is_some_and(|top_k| top_k > 0)),
+            ("min_p", self.min_p.is_some_and(|min_p| min_p != 0.0)),
+            ("seed", self.seed.is_some()),
+        ];
+        if let Some((field, _)) = asked.into_iter().find(|(_, asked)| *asked) {
+            let message = format!(
+                "{field} and num_beams: a beam search looks for the likeliest text and draws nothing"
+            );
+            return Err(Problem::field(field, message));
+        }
+        if self.alternatives.is_some_and(|alternatives| alternatives > 0) {
+            let message = "num_beams gives the log-probabilities of its text alone: ask for 0 alternatives";
+            return Err(Problem::field("num_beams", message));
+        }
+        Ok(())
+    }
+
     pub fn settle(self, model: &ServedModel, defaults: Defaults) -> Result<Settings, Problem> {
         let n = self.n.unwrap_or(1);
         if !(1..=MOST_OF_ONE).contains(&n) {
@@ -252,6 +287,9 @@ impl Wanted {
         if num_beams > 1 && (n > 1 || self.temperature.is_some_and(|temperature| temperature > 0.0)) {
             let message = "num_beams finds the one likeliest text: it goes with n 1 and temperature 0";
             return Err(Problem::field("num_beams", message));
+        }
+        if num_beams > 1 {
+            self.check_beams()?;
         }
         if self.alternatives.is_some_and(|alternatives| alternatives > MOST_ALTERNATIVES) {
             let message = format!("at most {MOST_ALTERNATIVES} alternatives are given with each token");
@@ -297,7 +335,9 @@ impl Wanted {
             keep_prefix: self.keep_prefix,
             ..Request::new(Vec::new(), config)
         };
-        Ok(Settings { request, n: n as usize })
+        let window_only = self.names_window && !request.config.penalizes();
+        let ignored = window_only.then_some("repeat_last_n").into_iter().collect();
+        Ok(Settings { request, n: n as usize, ignored })
     }
 }
 
@@ -338,7 +378,7 @@ fn biases(model: &ServedModel, given: &Value, route: Route) -> Result<Vec<(u32, 
     let mut add = |token: &Value, bias: &Value| {
         let bias = if *bias == false { -100.0 } else { bias.as_f64().ok_or_else(wrong)? };
         let ids = match token {
-            Value::String(text) => encode(model.need_tokenizer()?, text)?,
+            Value::String(text) => ids_of(model, text)?,
             token => vec![token.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(wrong)?],
         };
         for id in ids {
@@ -374,6 +414,18 @@ fn biases(model: &ServedModel, given: &Value, route: Route) -> Result<Vec<(u32, 
     Ok(biases)
 }
 
+/// The tokens of a text, all of which the vocabulary has.
+fn ids_of(model: &ServedModel, text: &str) -> Result<Vec<u32>, Problem> {
+    let tokenizer = model.need_tokenizer()?;
+    let shown: String = text.chars().take(LONGEST_SHOWN).collect();
+    let refuse = |why: String| Err(Problem::field("logit_bias", format!("logit_bias names {shown:?}{why}")));
+    if let Some(unknown) = tokenizer.unknown_beside_special(text).first() {
+        return refuse(format!(", but the vocabulary lacks {unknown:?}"));
+    }
+    let ids = encode(tokenizer, text)?;
+    if ids.is_empty() { refuse(", which has no tokens".to_owned()) } else { Ok(ids) }
+}
+
 fn check_id(field: &str, id: u32, vocab_size: usize) -> Result<(), Problem> {
     if (id as usize) < vocab_size {
         return Ok(());
@@ -397,7 +449,9 @@ fn bad_words(model: &ServedModel, words: &[String]) -> Result<Vec<Vec<u32>>, Pro
         return Ok(Vec::new());
     }
     let tokenizer = model.need_tokenizer()?;
-    let both = words.iter().flat_map(|word| [word.clone(), format!(" {}", word.trim_start())]);
+    // A word with a character that the vocabulary lacks can't be written anyway.
+    let words = words.iter().filter(|word| tokenizer.unknown(word).is_empty());
+    let both = words.flat_map(|word| [word.clone(), format!(" {}", word.trim_start())]);
     let ids = both.filter_map(|word| tokenizer.encode(&word).ok()).filter(|ids| !ids.is_empty());
     Ok(ids.collect())
 }

@@ -62,6 +62,7 @@ impl Texts {
         echo: bool,
         tokens_matter: bool,
     ) -> Result<Self, Problem> {
+        account.note(|record| record.ignored.extend(settings.ignored.iter().map(|&name| name.to_owned())));
         let echoed = if echo { prompts.clone() } else { Vec::new() };
         let job = Job::start(model, account, settings.rows(prompts)?)?;
         let rows: Vec<Writing> = (0..job.rows()).map(|_| Writing::new(model)).collect();

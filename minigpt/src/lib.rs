@@ -91,7 +91,7 @@ pub use minigpt_chat::Format;
 pub use minigpt_generate::GenerationConfig;
 pub use minigpt_model::attention::scaled_dot_product_attention;
 pub use minigpt_model::{Block, CausalSelfAttention, LayerNorm, Linear, Mlp, MultiHeadAttention, Pass};
-pub use model_folder::ModelFolder;
+pub use model_folder::{ModelFolder, tokenizer_mismatch};
 pub use model_place::ModelPlace;
 pub use questions::{Answered, answer_all};
 pub use ready_configs::{READY_CONFIGS, ReadyConfig};

@@ -6,7 +6,7 @@ use minigpt_chat::Format;
 use minigpt_data::ExampleFormat;
 use minigpt_formats::{ChatTemplate, ExtraKeys, Loaded, OnDisk};
 use minigpt_kernels::{ElementType, QuantizedProduct};
-use minigpt_model::{Device, Gpt};
+use minigpt_model::{Config, Device, Gpt};
 use minigpt_tokenizer::Tokenizer;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -72,18 +72,13 @@ impl ModelFolder {
         Ok(Self::new(path, gpt, extra, tokenizer))
     }
 
-    /// What a person should know of a model whose files don't fit each other: a vocabulary much smaller than the model's, or
-    /// larger. Models are often padded to a round number of tokens, which is no mistake.
+    /// Warnings about files that don't fit each other; see [`tokenizer_mismatch`].
     pub fn warnings(&self) -> Vec<String> {
-        let (tokens, model) =
-            (self.tokenizer.as_ref().map(Tokenizer::vocab_size), self.gpt.config().vocab_size);
-        let Some(tokens) = tokens.filter(|&tokens| tokens > model || 10 * tokens < 9 * model) else {
-            return Vec::new();
-        };
-        let path = self.path.display();
-        vec![format!(
-            "{path}: the tokenizer has {tokens} tokens, but the model has {model}: it is probably the tokenizer of another model"
-        )]
+        let tokenizer = self.tokenizer.as_ref();
+        tokenizer
+            .and_then(|tokenizer| tokenizer_mismatch(&self.path, tokenizer, self.gpt.config()))
+            .into_iter()
+            .collect()
     }
 
     /// The tokenizer, or an error that says that there is none.
@@ -144,6 +139,18 @@ impl ModelFolder {
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         Ok(self.need_tokenizer()?.encode_with_special(text)?)
     }
+}
+
+/// A warning if the vocabulary of a tokenizer is larger than that of the model at `path`, or much smaller. Models are often padded
+/// to a round number of tokens, which is no mistake.
+pub fn tokenizer_mismatch(path: &Path, tokenizer: &Tokenizer, config: &Config) -> Option<String> {
+    let (tokens, model) = (tokenizer.vocab_size(), config.vocab_size);
+    let path = path.display();
+    (tokens > model || 10 * tokens < 9 * model).then(|| {
+        format!(
+            "{path}: the tokenizer has {tokens} tokens, but the model has {model}: it is probably the tokenizer of another model"
+        )
+    })
 }
 
 /// The tokens that end a text, by a model's chat template and its configuration, in this order.

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::machine;
-use crate::model_folder::ending_ids;
+use crate::model_folder::{ending_ids, tokenizer_mismatch};
 use crate::model_place::ModelPlace;
 use crate::run_config::{DataConfig, ExampleStyle, RunConfig};
 use crate::settings;
@@ -313,7 +313,11 @@ fn open_run_data(
         (None, Some(base)) => load_config(base)?.block_size,
         (None, None) => config.model.block_size,
     };
-    open_data(config, brought, block_size)
+    let mut opened = open_data(config, brought, block_size)?;
+    if let (Some(base), Some(tokenizer)) = (base, &brought.tokenizer) {
+        opened.notes.extend(tokenizer_mismatch(base, tokenizer, &load_config(base)?));
+    }
+    Ok(opened)
 }
 
 /// How examples are cut and learned.

@@ -68,7 +68,15 @@ const EFFECTS: &[Effect] = &[
     only("inspect", "html", A_TEXT),
     only("inspect", "device", A_MODEL),
     only("inspect", "exact", A_MODEL),
+    // Snapshots are not quantised.
+    only("inspect", "exact", &[&["!snapshots"]]),
     only("generate", "raw", &[&["!ids"]]),
+    // One row is shown whole; rows as they are written are not made into tokens.
+    only("data/show", "count", &[&["!row"]]),
+    only("data/show", "start", &[&["!row"]]),
+    only("data/show", "tokenizer", &[&["row"]]),
+    only("data/show", "max_length", &[&["row"]]),
+    only("data/show", "loss_on", &[&["row"]]),
     only("plan", "network", &[&["machines"]]),
     only("plan", "batch_size", &[&["!tensors"]]),
     only("plan", "block_size", &[&["!tensors"]]),

@@ -5,7 +5,7 @@ use crate::language::{counted, t, tr};
 use crate::models::{LoadArgs, ModelArg};
 use crate::progress::Progress;
 use crate::{output, screen};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use minigpt::{Answered, ModelFolder, answer_all};
 use minigpt_charts::{Table, count};
@@ -29,12 +29,12 @@ pub struct EvalArgs {
     /// part of what comes with one (`builtin`, a prepared folder).
     #[arg(long, value_enum)]
     part: Option<Part>,
-    /// With --part: which part of a file training kept for validation.
-    #[arg(long, value_name = "X", default_value_t = 0.1)]
-    val_fraction: f64,
-    /// With --part: the seed of the training run.
-    #[arg(long, value_name = "N", default_value_t = 1337)]
-    seed: u64,
+    /// With --part: which part of a file training kept for validation. Default: 0.1.
+    #[arg(long, value_name = "X")]
+    val_fraction: Option<f64>,
+    /// With --part, for questions and answers: the seed of the training run. Default: 1337.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Read the data as this; the name tells when absent.
     #[arg(long, value_enum)]
     kind: Option<KindName>,
@@ -107,6 +107,10 @@ struct Answers {
     wrong: Vec<Answered>,
 }
 
+/// What a training run keeps for validation, and draws it by, unless it is told otherwise.
+const VAL_FRACTION: f64 = 0.1;
+const SEED: u64 = 1337;
+
 /// Examples to show: of wrong answers more, for they say more.
 const RIGHT: usize = 3;
 const WRONG: usize = 5;
@@ -123,6 +127,7 @@ pub fn run(args: &EvalArgs) -> Result<()> {
     // One token of a sequence is only a target, so a context of T holds T + 1 of them.
     let report = match open(args, &model, loss_on, block_size + 1)? {
         Opened::Text(tokens) => {
+            check_of_text(args)?;
             let vocab_size = model.gpt.config().vocab_size;
             predict(args, &model, TextDataset::consecutive(tokens, block_size, vocab_size)?, None)?
         }
@@ -147,6 +152,18 @@ pub fn run(args: &EvalArgs) -> Result<()> {
     if args.json { output::json(&report) } else { output::text(&describe(args, &report)) }
 }
 
+/// Refuses options that say nothing about running text: it has no answers, and its validation part is its end, without a draw.
+fn check_of_text(args: &EvalArgs) -> Result<()> {
+    let given = [("--loss-on", matches!(args.loss_on, LossOnName::Answer)), ("--seed", args.seed.is_some())];
+    match given.into_iter().find(|(_, given)| *given) {
+        Some((option, _)) => bail!(
+            "{option} has no effect here: {} is running text, without questions and answers",
+            args.data.display()
+        ),
+        None => Ok(()),
+    }
+}
+
 enum Opened {
     Text(minigpt_data::Tokens),
     Qa(QaDataset, BadLines),
@@ -161,7 +178,13 @@ fn open(args: &EvalArgs, model: &ModelFolder, loss_on: LossOn, max_length: usize
     let in_parts = args.data.is_dir() && matches!(is_folder(), Ok(Source::Parts { val: Some(_), .. }));
     let comes_in_parts = prepared || in_parts || args.data.as_os_str() == builtin::NAME;
     let part = args.part.or(comes_in_parts.then_some(Part::Val));
-    let val_fraction = if part.is_some() { args.val_fraction } else { 0.0 };
+    if comes_in_parts {
+        let given = [("--val-fraction", args.val_fraction.is_some()), ("--seed", args.seed.is_some())];
+        if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
+            bail!("{option} has no effect here: {} comes in two parts", args.data.display());
+        }
+    }
+    let val_fraction = if part.is_some() { args.val_fraction.unwrap_or(VAL_FRACTION) } else { 0.0 };
     ensure!(
         (0.0..1.0).contains(&val_fraction),
         "--val-fraction is {val_fraction}; it must be at least 0 and less than 1"
@@ -173,7 +196,7 @@ fn open(args: &EvalArgs, model: &ModelFolder, loss_on: LossOn, max_length: usize
         }),
         tokenizer: model.tokenizer.clone().map(TokenizerChoice::Ready),
         val_fraction,
-        seed: args.seed,
+        seed: args.seed.unwrap_or(SEED),
         read: args.reading.options(),
         limit: args.limit,
         qa: QaOptions { max_length, loss_on, padding: Padding::Longest },
@@ -219,7 +242,7 @@ fn predict(
     let sampling = Sampling {
         batch_size: args.batch_size.min(data.examples().max(1) as usize),
         order: Order::Sequential,
-        seed: args.seed,
+        seed: SEED,
         drop_last: false,
     };
     let mut loader = Loader::new(data, sampling)?;

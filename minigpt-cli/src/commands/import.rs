@@ -5,7 +5,7 @@ use crate::progress::Progress;
 use crate::{dtype, models, output, screen, shell};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use minigpt::settings;
+use minigpt::{settings, tokenizer_mismatch};
 use minigpt_charts::{Table, count};
 use minigpt_formats::{Architecture, Conversion, OnDisk, Target, convert};
 use minigpt_kernels::ElementType;
@@ -72,7 +72,7 @@ pub fn run(args: &ImportArgs) -> Result<()> {
         None => models::find(Path::new(source))?,
     };
     let files = OnDisk::open(&source)?;
-    let (model, notes) = match files.assumed()? {
+    let (model, mut notes) = match files.assumed()? {
         Some((config, mut notes)) => {
             let config = settings::change(config, &args.changes)?;
             notes.insert(0, assumed(&config, &args.changes));
@@ -95,6 +95,9 @@ pub fn run(args: &ImportArgs) -> Result<()> {
         training: None,
     };
     let (tokenizer, name) = tokenizer.unzip();
+    notes.extend(
+        tokenizer.as_ref().and_then(|tokenizer| tokenizer_mismatch(&source, tokenizer, model.config())),
+    );
     let mut bar = WriteProgress::default();
     let converted = convert(&files, &model, tokenizer.as_ref(), conversion, &mut bar.callback())?;
     let answer = Answer {

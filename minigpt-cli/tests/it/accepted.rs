@@ -251,6 +251,17 @@ fn options_of_other_commands_say_what_they_need() {
             "--minutes has no effect here",
         ),
         (&["scaling", "run", "--resume", "--out", "x", "--epochs", "2"], "--epochs has no effect here"),
+        (
+            &["data", "show", "x", "--row", "1", "--count", "4"],
+            "--count has no effect here: it takes effect without --row",
+        ),
+        (&["data", "show", "x", "--row", "1", "--start", "4"], "--start has no effect here"),
+        (
+            &["data", "show", "x", "--tokenizer", "gpt2"],
+            "--tokenizer has no effect here: it takes effect with --row",
+        ),
+        (&["data", "show", "x", "--max-length", "9"], "--max-length has no effect here"),
+        (&["data", "show", "x", "--loss-on", "answer"], "--loss-on has no effect here"),
         (&["chat", "--server", "http://127.0.0.1:1", "--exact"], "cannot be used with"),
         (&["chat", "--server", "http://127.0.0.1:1", "--cache-type", "f16"], "cannot be used with"),
     ] {
@@ -413,6 +424,28 @@ fn options_of_a_draw_without_a_draw_are_said_or_refused() {
     run(&["--num-beams", "2", "--length-penalty", "2", "--temperature", "0"]).success();
 }
 
+/// A window of penalties without a penalty, and exact products of matrices that are not quantised.
+#[test]
+fn options_without_effect_on_this_text_or_this_model_are_said() {
+    let place = Place::new();
+    let folder = model(&place, "model");
+    let said = |args: &[&str]| minigpt(args).stdin("你好\n").run().success().stderr().to_owned();
+    let window = "repeat_last_n has no effect without repetition_penalty";
+    let generate = ["generate", &folder, "--prompt", "你", "-n", "2"];
+    let with = |options: &[&str]| said(&[&generate, options].concat());
+    assert_contains(
+        &with(&["--repeat-last-n", "5"]),
+        &["--repeat-last-n has no effect without repetition_penalty"],
+    );
+    assert!(!with(&["--repeat-last-n", "5", "--presence-penalty", "1"]).contains("no effect"));
+    assert_contains(&said(&["chat", &folder, "--set", "repeat_last_n=4"]), &[window]);
+    assert!(
+        !said(&["chat", &folder, "--set", "repeat_last_n=4", "--set", "presence_penalty=1"]).contains(window)
+    );
+    assert_contains(&with(&["--exact"]), &["--exact has no effect", "not quantised"]);
+    assert!(!with(&["--exact", "--dtype", "q8_0"]).contains("no effect"));
+}
+
 #[test]
 fn settings_of_a_chat_are_checked_as_options_are() {
     let place = Place::new();
@@ -568,4 +601,46 @@ fn commands_in_errors_name_files_as_a_shell_takes_them() {
     assert_contains(error.stderr(), &["`minigpt train novel.txt --from 'my model'`"]);
     let error = minigpt(&["train", "my data/shakespeare.txt"]).within(&place.path("")).run().code(1);
     assert_contains(error.stderr(), &["--out 'my data'"]);
+}
+
+/// Running text has no answers, and data in one part has no other.
+#[test]
+fn options_that_say_nothing_about_the_data_are_refused() {
+    let place = Place::new();
+    let folder = model(&place, "model");
+    let text = place.write("text.txt", "你好吗 abc.\n".repeat(20));
+    let lines = place.write("qa.jsonl", "{\"question\":\"你好吗\",\"answer\":\"我很好\"}\n".repeat(20));
+    let eval = |data: &str, options: &[&str]| -> Vec<String> {
+        [&["eval", &folder, "--data", data], options].concat().iter().map(|&word| word.to_owned()).collect()
+    };
+    let show = |data: &str, options: &[&str]| -> Vec<String> {
+        [&["data", "show", data], options].concat().iter().map(|&word| word.to_owned()).collect()
+    };
+    for (args, part) in [
+        (eval(&text, &["--loss-on", "answer"]), "--loss-on has no effect here"),
+        (eval(&text, &["--part", "val", "--seed", "3"]), "--seed has no effect here"),
+        (
+            eval("builtin", &["--part", "val", "--seed", "3"]),
+            "--seed has no effect here: builtin comes in two",
+        ),
+        (eval("builtin", &["--part", "val", "--val-fraction", "0.3"]), "--val-fraction has no effect here"),
+        (show(&text, &["--part", "val"]), "text.txt has no validation part"),
+        (show(&text, &["--part", "val", "--row", "1"]), "text.txt has no validation part"),
+        (show(&text, &["--row", "1", "--loss-on", "answer"]), "is running text, which has no answers"),
+        (show(&text, &["--row", "1", "--max-length", "0"]), "--max-length is 0"),
+        (show(&lines, &["--part", "val"]), "qa.jsonl has no validation part"),
+        (show(&lines, &["--part", "val", "--row", "1"]), "qa.jsonl has no validation part"),
+    ] {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        assert_contains(&failure(&args, 1), &[part]);
+    }
+    for args in [
+        eval(&text, &["--part", "val", "--val-fraction", "0.5"]),
+        eval(&lines, &["--part", "val", "--seed", "3", "--loss-on", "answer"]),
+        show("builtin", &["--part", "val"]),
+        show(&lines, &["--part", "train"]),
+    ] {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        minigpt(&args).run().success();
+    }
 }

@@ -130,9 +130,22 @@ fn another_form_is_an_option_that_is_announced() {
 fn a_tokenizer_that_does_not_fit_the_model_is_told_on_opening() {
     let place = Place::new();
     place.model("odd", small(5000), Some(&characters(&[], LETTERS)));
-    let wrote = ["generate", "odd", "--prompt", "the", "-n", "2"];
-    let done = minigpt(&wrote).within(&place.path("")).run().success();
-    assert_contains(done.stderr(), &["the tokenizer has", "but the model has 5000"]);
+    place.model("run/snapshots/step-1", small(5000), Some(&characters(&[], LETTERS)));
+    place.write("text.txt", "the saw is in the box. ".repeat(60));
+    let commands: [&[&str]; 5] = [
+        &["generate", "odd", "--prompt", "the", "-n", "2"],
+        &["inspect", "odd", "--prompt", "the"],
+        &["inspect", "run", "--snapshots", "--prompt", "the"],
+        &["train", "text.txt", "--from", "odd", "--max_iters=1", "--out", "further"],
+        &["import", "odd", "--out", "imported"],
+    ];
+    for command in commands {
+        let done = minigpt(command).within(&place.path("")).run().success();
+        // The table of `import` may break the line.
+        let said = format!("{}{}", done.stdout(), done.stderr());
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_contains(&said, &["the tokenizer has", "but the model has 5000"]);
+    }
     place.model("even", small(characters(&[], LETTERS).vocab_size() + 2), Some(&characters(&[], LETTERS)));
     let wrote = ["generate", "even", "--prompt", "the", "-n", "2"];
     let done = minigpt(&wrote).within(&place.path("")).run().success();

@@ -3,6 +3,7 @@
 
 use crate::support::*;
 use minigpt_model::Config;
+use minigpt_tokenizer::{BpeTrainer, Tokenizer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
@@ -73,6 +74,13 @@ impl Served {
     fn resident(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
         status.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    }
+
+    /// The most that it has had.
+    fn most_resident(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
     }
 
     fn signal(&self, signal: Signal) {
@@ -297,6 +305,78 @@ fn a_request_to_terminate_under_load_ends_it_in_order() {
     }
 }
 
+/// A model of eight bits was said to be of f32, with four times its bytes.
+#[test]
+fn types_and_bytes_are_those_of_the_weights_in_memory() {
+    let place = Place::new();
+    let mut trainer = BpeTrainer::new(300, &["<|endoftext|>"]).unwrap();
+    trainer.push("who is it? it is the cat on the mat.");
+    let tokenizer = Tokenizer::Bpe(trainer.train(|_| {}).unwrap());
+    let (vocab, context, width, layers) = (tokenizer.vocab_size(), 64, 64, 2);
+    let shape = Config { n_embd: width, block_size: context, ..small(vocab) };
+    let model = place.model("model", shape, Some(&tokenizer));
+    let file = place.text("model.gguf");
+    shown(&["export", &model, "--to", "gguf", "--dtype", "q8_0", "--out", &file]);
+    let matrices = vocab * width + layers * 12 * width * width;
+    // Positions, and per layer two norms and the biases of four products.
+    let others = context * width + layers * 13 * width + 2 * width;
+    // 32 numbers and their scale in 34 bytes.
+    let eight_bit = (matrices / 32 * 34 + 4 * others) as u64;
+    let cases: [(&[&str], &str, u64); 3] = [
+        (&[&model], "f32", (4 * (matrices + others)) as u64),
+        (&[&model, "--dtype", "q8_0"], "q8_0", eight_bit),
+        (&[&file], "q8_0", eight_bit),
+    ];
+    for (args, dtype, bytes) in cases {
+        let served = Served::new(args);
+        let said = &served.said["models"][0];
+        assert_eq!((&said["dtype"], &said["weights_bytes"]), (&json!(dtype), &json!(bytes)), "{args:?}");
+        let (_, list) = served.ask("GET", "/v1/models", "", &Value::Null);
+        let meta = &list["data"][0]["meta"];
+        assert_eq!((&meta["dtype"], &meta["size"]), (&json!(dtype), &json!(bytes)), "{args:?}");
+        assert_contains(&served.stop(), &[&format!("parameters in {dtype} (")]);
+        let limits = ["--prompt-length", "2", "--max-new-tokens", "2", "--json"];
+        let bench = answer(&[&["bench", "decode"], args, &limits].concat());
+        assert_eq!((&bench["dtype"], &bench["weights_bytes"]), (&json!(dtype), &json!(bytes)), "{args:?}");
+        // Of the positions one row is looked up; keys and values of a few tokens come on top.
+        let read = bench["bytes_read_per_token"].as_f64().unwrap();
+        let (weights, cache) =
+            (bytes as f64 - (4 * context * width) as f64, (4 * 2 * layers * width * 4) as f64);
+        assert!(
+            (weights..=weights + cache).contains(&read),
+            "{args:?}: {read} bytes for {weights} of weights"
+        );
+    }
+}
+
+/// What a server takes is what it says, and a constant: also while it quantises a model whose embedding is most of it.
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_is_bounded_by_the_bytes_that_are_announced() {
+    const MB: u64 = 1 << 20;
+    let place = Place::new();
+    let shape = |vocab_size| Config { n_embd: 512, block_size: 64, n_layer: 1, ..small(vocab_size) };
+    let measure = |vocab_size| {
+        let model = place.model(&format!("model{vocab_size}"), shape(vocab_size), None);
+        let served = Served::new(&[&model, "--dtype", "q8_0", "--parallel", "1"]);
+        let body = json!({ "prompt": [1, 2, 3], "max_tokens": 4, "temperature": 0 });
+        assert_eq!(served.ask("POST", "/completion", "", &body).0, 200);
+        let said = &served.said["models"][0];
+        let bytes =
+            ["weights_bytes", "cache_bytes"].iter().map(|name| said[name].as_u64().unwrap()).sum::<u64>();
+        let memory = [bytes, served.resident(), served.most_resident()];
+        served.stop();
+        memory
+    };
+    let [few, many] = [measure(1_000), measure(60_000)];
+    let [announced, resident, peak] = [0, 1, 2].map(|i| many[i] - few[i]);
+    // 59,000 rows of 512 numbers: 31 MB in eight bits, 115 MB in f32.
+    assert!((30 * MB..32 * MB).contains(&announced), "{announced}");
+    assert!(resident < announced + 16 * MB, "{resident} bytes for {announced}");
+    // The blocks are there twice while they are laid out.
+    assert!(peak < 2 * announced + 32 * MB, "{peak} bytes at most for {announced}");
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn memory_stays_flat_over_requests_and_clients_that_vanish() {
@@ -329,6 +409,29 @@ fn memory_stays_flat_over_requests_and_clients_that_vanish() {
     let after = round(2400);
     assert!(after < before + (16 << 20), "{} bytes more after 2,400 requests", after - before);
     served.stop();
+}
+
+/// What is typed and the model can't see is said, also by a chat over HTTP.
+#[test]
+fn a_chat_over_http_names_the_characters_that_the_vocabulary_lacks() {
+    let (_place, model) = place(64);
+    let served = Served::new(&["--model", &model]);
+    let said =
+        minigpt(&["chat", "--server", served.address(), "-n", "2"]).stdin("who 喜欢?\n").run().success();
+    assert_contains(said.stderr(), &["your message: the vocabulary of the model lacks '喜', '欢'"]);
+    let known = minigpt(&["chat", "--server", served.address(), "-n", "2"]).stdin("who?\n").run().success();
+    assert!(!known.stderr().contains("vocabulary"), "{}", known.stderr());
+    assert_contains(&served.stop(), &["not in the vocabulary: '喜' '欢'"]);
+}
+
+#[test]
+fn a_folder_of_runs_that_is_not_there_is_said() {
+    let (place, model) = place(64);
+    let served = Served::new(&["--model", &model, "--runs", &place.text("nope"), "--exact"]);
+    let said = served.stop();
+    assert_contains(&said, &["nope: there is no such folder yet", "--exact has no effect"]);
+    let file = place.write("file", "");
+    assert_contains(&refused(&["serve", "--port", "0", &model, "--runs", &file]), &["is a file"]);
 }
 
 /// The page can say which characters of a text the model never sees.

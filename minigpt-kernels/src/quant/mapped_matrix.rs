@@ -97,6 +97,28 @@ impl MappedMatrix {
         floats
     }
 
+    /// Rows and columns.
+    pub fn shape(&self) -> (usize, usize) {
+        self.shape
+    }
+
+    /// Hands over copies of so many rows at a time, and lets go of the file's memory behind each: the matrix is never in memory as
+    /// a whole.
+    ///
+    /// # Shapes
+    /// - pieces: (up to `rows`, columns)
+    pub fn in_pieces(&self, rows: usize, mut take: impl FnMut(Tensor) -> Result<()>) -> Result<()> {
+        let (count, width) = self.shape;
+        let row_bytes = width * size_of::<f32>();
+        for first in (0..count).step_by(rows.max(1)) {
+            let piece: Vec<u32> = (first..(first + rows).min(count)).map(|row| row as u32).collect();
+            take(self.rows(&piece)?)?;
+            let start = self.bytes.start + first * row_bytes;
+            self.file.release(start..start + piece.len() * row_bytes);
+        }
+        Ok(())
+    }
+
     /// A copy as a tensor.
     pub fn plain(&self) -> Result<Tensor> {
         let all: Vec<u32> = (0..self.shape.0 as u32).collect();

@@ -203,8 +203,23 @@ impl QuantizedMatrix {
         if product == self.product {
             return self;
         }
-        let changed = self.blocks.bytes().map(|bytes| blocks(self.dtype, product, &bytes, self.rows));
-        Self { blocks: changed.unwrap_or_else(|| Arc::clone(&self.blocks)), product, ..self }
+        let Self { blocks: old, dtype, rows, .. } = self;
+        let copy = match old.bytes() {
+            Some(Cow::Owned(bytes)) => Some(bytes),
+            Some(Cow::Borrowed(_)) | None => None,
+        };
+        let new = match copy {
+            Some(bytes) => {
+                // Before the new ones are there: a large matrix is in memory twice, not three times.
+                drop(old);
+                blocks(dtype, product, &bytes, rows)
+            }
+            None => old
+                .bytes()
+                .map(|bytes| blocks(dtype, product, &bytes, rows))
+                .unwrap_or_else(|| Arc::clone(&old)),
+        };
+        Self { blocks: new, product, ..self }
     }
 
     /// The type of its blocks.

@@ -190,10 +190,10 @@ pub(crate) async fn chat_completions(
     let mut ignored = Vec::new();
     let (talk, tools) = request.talk.talk(&model, &mut ignored)?;
     account.note(|record| record.ignored.extend(ignored));
-    let prompt = messages::encode(&model, talk).await?;
+    let usage = usage::wanted(request.own.stream_options.as_ref(), &account)?;
+    let prompt = messages::encode(&model, &account, talk).await?;
     let logprobs = request.own.logprobs.unwrap_or(false);
     let texts = Texts::start(&model, &account, &settings, vec![prompt], false, logprobs)?;
-    let usage = usage::wanted(request.own.stream_options.as_ref());
     let shape = Shape { id: usage::name("chatcmpl"), created: usage::now(), model, logprobs, usage, tools };
     if request.sampling.stream.unwrap_or(false) {
         return Ok(events::answer(|events| stream(texts, shape, events)));

@@ -125,7 +125,8 @@ pub(crate) async fn completions(
     let mut settings = request.wanted(&model)?.settle(&model, Defaults::OPENAI)?;
     settings.constrain(std::mem::take(&mut request.structured).constraint(&model).await?);
     let CompletionFields { prompt, echo, logprobs, stream_options, .. } = request.own;
-    let prompts = prompt.unwrap_or(Prompts::ManyIds(vec![Vec::new()])).encode(&model).await?;
+    let usage = usage::wanted(stream_options.as_ref(), &account)?;
+    let prompts = prompt.unwrap_or(Prompts::ManyIds(vec![Vec::new()])).encode(&model, &account).await?;
     let echo = echo.unwrap_or(false);
     if echo {
         // Without a tokenizer the prompt can't be said again.
@@ -135,7 +136,6 @@ pub(crate) async fn completions(
     let mut texts = Texts::start(&model, &account, &settings, prompts, echo, logprobs)?;
     // Evaluation tools leave out the last token, and count on its being there.
     texts.keeps_end = true;
-    let usage = usage::wanted(stream_options.as_ref());
     let shape = Shape { id: usage::name("cmpl"), created: usage::now(), model, logprobs, usage };
     if request.sampling.stream.unwrap_or(false) {
         return Ok(events::answer(|events| stream(texts, shape, events)));

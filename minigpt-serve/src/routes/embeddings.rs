@@ -114,7 +114,7 @@ pub(crate) async fn embeddings(
         Some("prompt") => Problem { param: Some("input".to_owned()), ..problem },
         _ => problem,
     };
-    let texts = request.input.encode(&model).await.map_err(for_input)?;
+    let texts = request.input.encode(&model, &account).await.map_err(for_input)?;
     let prompt_tokens = texts.iter().map(Vec::len).sum();
     if prompt_tokens > MOST_TOKENS {
         let message = format!("input has {prompt_tokens} tokens; {MOST_TOKENS} is the most of a request");

@@ -148,7 +148,7 @@ pub(crate) async fn completion(
     let LlamaFields { prompt, n_probs, return_tokens, response_fields, .. } = request.own;
     let prompts = prompt.unwrap_or(Prompts::ManyIds(vec![Vec::new()]));
     let several = prompts.are_several() || settings.n > 1;
-    let prompts = prompts.encode(&model).await?;
+    let prompts = prompts.encode(&model, &account).await?;
     let streams = request.sampling.stream.unwrap_or(false);
     if several && streams {
         return Err(Problem::field("stream", "several texts can't be streamed here: ask for one at a time"));

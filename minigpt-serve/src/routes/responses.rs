@@ -146,7 +146,7 @@ pub(crate) async fn responses(
     };
     let talk = TalkFields::of(request.own.messages()?).talk(&model, &mut Vec::new());
     let (talk, _) = talk.map_err(for_input)?;
-    let prompt = messages::encode(&model, talk).await.map_err(for_input)?;
+    let prompt = messages::encode(&model, &account, talk).await.map_err(for_input)?;
     let config = settings.config();
     let shape = Shape {
         id: format!("resp_{}", usage::unique()),

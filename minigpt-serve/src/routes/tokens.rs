@@ -12,6 +12,7 @@ use axum::{Extension, Json};
 use minigpt_chat::Format;
 use minigpt_tokenizer::END_OF_TEXT;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
@@ -81,10 +82,15 @@ pub(crate) async fn tokenize(
     let tokenizer = Arc::clone(model.need_tokenizer()?);
     let special = request.parse_special.unwrap_or(true);
     let ids = aside(move || {
-        let ids = if special { tokenizer.encode_with_special(&text) } else { tokenizer.encode(&text) };
-        ids.map_err(|error| Problem::field("content", error.to_string()))
+        let (ids, unknown) = match special {
+            true => (tokenizer.encode_with_special(&text), tokenizer.unknown_beside_special(&text)),
+            false => (tokenizer.encode(&text), tokenizer.unknown(&text)),
+        };
+        let ids = ids.map_err(|error| Problem::field("content", error.to_string()))?;
+        Ok((ids, unknown.into_iter().collect::<BTreeSet<char>>()))
     });
-    let ids = ids.await?;
+    let (ids, unknown) = ids.await?;
+    account.note_unknown(unknown);
     let pieces = request.with_pieces.unwrap_or(false);
     let token = |&id: &u32| if pieces { piece(&model, id) } else { TokenOrPiece::Id(id) };
     let (count, max_model_len) = (ids.len(), model.context);

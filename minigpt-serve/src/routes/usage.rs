@@ -1,7 +1,11 @@
 //! What a request cost, and the names that answers bear.
 
+use crate::fields::{self, MOST_NAMES};
+use crate::problem::Problem;
+use crate::record::Account;
 use minigpt_generate::Usage;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use utoipa::ToSchema;
@@ -21,9 +25,30 @@ pub(crate) struct UsageAnswer {
 /// What a request cost where an answer may be without: absent, null, or told.
 pub(crate) type UsageInAnswer = Option<Option<UsageAnswer>>;
 
-/// Whether a stream is to tell what it cost.
-pub(crate) fn wanted(options: Option<&StreamOptions>) -> bool {
-    options.and_then(|options| options.include_usage).unwrap_or(false)
+/// Whether a stream is to tell what it cost. Options that nobody knows are noted in the account.
+///
+/// # Errors
+/// An option would change the events in a way that is not done here.
+pub(crate) fn wanted(options: Option<&StreamOptions>, account: &Account) -> Result<bool, Problem> {
+    let Some(options) = options else { return Ok(false) };
+    let mut unknown = Vec::new();
+    for (name, value) in options.more.iter().filter(|(_, value)| !value.is_null()) {
+        match name.as_str() {
+            "continuous_usage_stats" if *value != false => {
+                let message =
+                    "stream_options.continuous_usage_stats is not supported: the last event has the usage";
+                return Err(Problem::field("stream_options", message));
+            }
+            // Events are not padded, with or without it.
+            "continuous_usage_stats" | "include_obfuscation" => {}
+            name if unknown.len() < MOST_NAMES => {
+                unknown.push(format!("stream_options.{}", fields::shown(name)));
+            }
+            _ => {}
+        }
+    }
+    account.note(|record| record.ignored.extend(unknown));
+    Ok(options.include_usage.unwrap_or(false))
 }
 
 /// More about the prompts.
@@ -50,6 +75,10 @@ impl UsageAnswer {
 pub(crate) struct StreamOptions {
     /// Whether the last event before the end says what the request cost.
     pub include_usage: Option<bool>,
+    /// Further options: refused if they would change the events, otherwise ignored and named.
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    more: Map<String, Value>,
 }
 
 /// A name that no other answer of this server has.

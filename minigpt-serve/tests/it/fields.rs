@@ -10,7 +10,7 @@ fn with(base: &Value, more: &Value) -> Value {
 }
 
 /// A request for a text of some tokens on each route that writes, and where the text is.
-fn routes() -> [(&'static str, Value, &'static str); 3] {
+fn routes() -> [(&'static str, Value, &'static str); 4] {
     let base = json!({ "max_tokens": 12, "temperature": 0, "ignore_eos": true });
     let chat = json!({ "messages": [{ "role": "user", "content": "hello" }] });
     let prompt = json!({ "prompt": "hello" });
@@ -18,6 +18,7 @@ fn routes() -> [(&'static str, Value, &'static str); 3] {
         ("/v1/chat/completions", with(&base, &chat), "/choices/0/message/content"),
         ("/v1/completions", with(&base, &prompt), "/choices/0/text"),
         ("/completion", with(&base, &prompt), "/content"),
+        ("/v1/responses", with(&base, &json!({ "input": "hello" })), "/output/0/content/0/text"),
     ]
 }
 
@@ -175,5 +176,162 @@ fn an_answer_has_the_fields_that_were_asked_for() {
         let names: Vec<&String> = answer.as_object().unwrap().keys().collect();
         assert_eq!(names, ["content", "generation_settings/n_predict"]);
         assert_eq!(answer["generation_settings/n_predict"], 3);
+    }
+}
+
+/// A model that leaves out the characters that its vocabulary lacks, as models of folders do.
+fn leaving_out() -> minigpt_serve::ModelParts {
+    parts("plain", characters(&["<|endoftext|>"]).leaving_out(), minigpt_chat::Format::Plain)
+}
+
+/// Characters that the vocabulary lacks are left out of a prompt; they were left out without a word.
+#[test]
+fn characters_that_the_vocabulary_lacks_are_named_in_the_log_and_in_a_header() {
+    use std::sync::{Arc, Mutex};
+    /// A request's path, and the characters that its model lacks.
+    type Entry = (String, Vec<char>);
+    let records: Arc<Mutex<Vec<Entry>>> = Arc::default();
+    let kept = Arc::clone(&records);
+    let config = minigpt_serve::ServeConfig {
+        on_request: Some(Arc::new(move |record| {
+            kept.lock().unwrap().push((record.path.clone(), record.unknown.clone()));
+        })),
+        ..config()
+    };
+    let site = Site::with(config, vec![leaving_out()], &engine());
+    let chat = |text: &str| json!({ "messages": [{ "role": "user", "content": text }], "max_tokens": 1 });
+    for (path, body) in [
+        ("/v1/completions", json!({ "prompt": "你喜he\u{7}", "max_tokens": 1 })),
+        ("/v1/completions", json!({ "prompt": ["你喜", "he\u{7}喜"], "max_tokens": 1 })),
+        ("/v1/completions", json!({ "prompt": "你喜he\u{7}", "max_tokens": 1, "stream": true })),
+        ("/completion", json!({ "prompt": "你喜he\u{7}", "n_predict": 1 })),
+        ("/v1/chat/completions", chat("你喜he\u{7}")),
+        ("/v1/responses", json!({ "input": "你喜he\u{7}", "max_output_tokens": 1 })),
+        ("/v1/embeddings", json!({ "input": "你喜he\u{7}" })),
+        ("/tokenize", json!({ "content": "你喜he\u{7}" })),
+        ("/tokenize", json!({ "content": "你喜he\u{7}", "parse_special": false })),
+    ] {
+        let reply = site.post(path, &body);
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        assert_eq!(reply.header("x-minigpt-unknown"), Some("%07, %E5%96%9C"), "{path} {body}");
+        let want = (path.to_owned(), vec!['\u{7}', '喜']);
+        until("the record has them", || records.lock().unwrap().contains(&want));
+        records.lock().unwrap().clear();
+    }
+    let known = json!({ "prompt": "你he<|endoftext|>", "max_tokens": 1 });
+    assert_eq!(site.post("/v1/completions", &known).header("x-minigpt-unknown"), None);
+    // However many there are, the header stays short.
+    let many: String = ('一'..='十').filter(|letter| !"你好".contains(*letter)).collect();
+    let reply = site.post("/tokenize", &json!({ "content": many }));
+    assert_eq!(reply.header("x-minigpt-unknown").unwrap().split(", ").count(), 16);
+}
+
+#[test]
+fn a_bias_of_a_text_without_tokens_is_refused() {
+    let site = Site::new(vec![leaving_out()]);
+    for (bias, part) in [
+        (json!({ "喜": 5 }), "but the vocabulary lacks '喜'"),
+        (json!([["a喜", false]]), "but the vocabulary lacks '喜'"),
+        (json!([["", 1]]), "which has no tokens"),
+    ] {
+        let reply = site.post("/completion", &json!({ "prompt": "a", "n_predict": 1, "logit_bias": bias }));
+        let problem = reply.problem();
+        assert_eq!((reply.status, &problem["param"]), (400, &json!("logit_bias")));
+        assert!(problem["message"].as_str().unwrap().contains(part), "{problem}");
+    }
+    // A word that can't be written forbids no other: "a喜b" is not "ab".
+    let base = greedy("ab", 12);
+    let plain = text(&site.ask("/v1/completions", &base), "/choices/0/text");
+    let word: String = plain.chars().take(1).chain(['喜']).chain(plain.chars().skip(1).take(1)).collect();
+    let reply = site.ask("/v1/completions", &with(&base, &json!({ "bad_words": [word] })));
+    assert_eq!(text(&reply, "/choices/0/text"), plain);
+}
+
+#[test]
+fn options_of_a_stream_are_done_refused_or_named() {
+    let site = Site::new(vec![plain()]);
+    for (path, base, place) in routes().into_iter().take(2) {
+        let ask = |options: Value| site.post(path, &with(&base, &json!({ "stream_options": options })));
+        let reply = ask(json!({ "include_usage": true, "continuous_usage_stats": true }));
+        assert_eq!((reply.status, &reply.problem()["param"]), (400, &json!("stream_options")), "{path}");
+        let whole = text(&site.ask(path, &base), place);
+        let reply = ask(json!({ "continuous_usage_stats": false, "include_obfuscation": false }));
+        assert_eq!((text(&reply.json(), place), reply.header("x-minigpt-ignored")), (whole.clone(), None));
+        let reply = ask(json!({ "usage_every": 3, "nothing": null }));
+        assert_eq!(text(&reply.json(), place), whole);
+        assert_eq!(reply.header("x-minigpt-ignored"), Some("stream_options.usage_every"), "{path}");
+    }
+}
+
+#[test]
+fn a_picture_beside_a_text_is_refused_and_other_fields_of_a_part_are_named() {
+    let site = Site::new(vec![plain()]);
+    let ask = |part: &Value| {
+        let message = json!({ "role": "user", "content": [part] });
+        site.post("/v1/chat/completions", &json!({ "messages": [message], "max_tokens": 1 }))
+    };
+    for field in ["image_url", "input_audio", "file"] {
+        let reply = ask(&json!({ "type": "text", "text": "hello", field: { "url": "data:" } }));
+        let problem = reply.problem();
+        assert_eq!((reply.status, &problem["param"]), (400, &json!("messages[0].content")), "{field}");
+        assert!(problem["message"].as_str().unwrap().contains(field), "{problem}");
+    }
+    let reply =
+        ask(&json!({ "type": "text", "text": "hello", "image_url": null, "annotations": [], "mood": 1 }));
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(reply.header("x-minigpt-ignored"), Some("messages[0].content[0].mood"));
+}
+
+#[test]
+fn a_beam_search_refuses_what_belongs_to_a_draw_and_alternatives() {
+    let site = Site::new(vec![plain()]);
+    for (path, base, _) in routes() {
+        let base = with(&base, &json!({ "num_beams": 2 }));
+        for (more, field) in [
+            (json!({ "top_p": 0.9 }), "top_p"),
+            (json!({ "top_k": 3 }), "top_k"),
+            (json!({ "min_p": 0.1 }), "min_p"),
+            (json!({ "seed": 4 }), "seed"),
+        ] {
+            let reply = site.post(path, &with(&base, &more));
+            assert_eq!((reply.status, &reply.problem()["param"]), (400, &json!(field)), "{path} {more}");
+        }
+        // Values that ask for nothing, as clients send them.
+        site.ask(path, &with(&base, &json!({ "top_p": 1, "top_k": 0, "min_p": 0 })));
+        let alternatives = match path {
+            "/v1/chat/completions" => json!({ "logprobs": true, "top_logprobs": 2 }),
+            "/v1/completions" => json!({ "logprobs": 2 }),
+            "/v1/responses" => continue,
+            _ => json!({ "n_probs": 2 }),
+        };
+        let reply = site.post(path, &with(&base, &alternatives));
+        assert_eq!((reply.status, &reply.problem()["param"]), (400, &json!("num_beams")), "{path}");
+    }
+}
+
+#[test]
+fn two_numbers_of_tokens_that_differ_are_refused() {
+    let site = Site::new(vec![plain()]);
+    for (path, base, place) in routes() {
+        for n_predict in [5, -1] {
+            let reply = site.post(path, &with(&base, &json!({ "n_predict": n_predict })));
+            assert_eq!((reply.status, &reply.problem()["param"]), (400, &json!("n_predict")), "{path}");
+        }
+        let reply = site.ask(path, &with(&base, &json!({ "n_predict": 12 })));
+        assert_eq!(text(&reply, place), text(&site.ask(path, &base), place));
+    }
+}
+
+#[test]
+fn a_window_without_a_penalty_is_named_as_ignored() {
+    let site = Site::new(vec![plain()]);
+    for (path, base, _) in routes() {
+        let ask = |more: Value| {
+            let reply = site.post(path, &with(&base, &more));
+            reply.header("x-minigpt-ignored").map(str::to_owned)
+        };
+        assert_eq!(ask(json!({ "repeat_last_n": 5 })).as_deref(), Some("repeat_last_n"), "{path}");
+        assert_eq!(ask(json!({ "repeat_last_n": 5, "presence_penalty": 0.5 })), None, "{path}");
+        assert_eq!(ask(json!({})), None, "{path}");
     }
 }

@@ -28,7 +28,7 @@ fn request(path: &str, fields: &Value) -> Value {
     let mut body = match path {
         CHAT => json!({ "messages": [{ "role": "user", "content": "hi" }], "max_tokens": 70 }),
         TEXT => json!({ "prompt": "hi", "max_tokens": 70 }),
-        _ => json!({ "prompt": "hi", "n_predict": 70 }),
+        _ => json!({ "prompt": "hi", "max_tokens": 70 }),
     };
     let object = body.as_object_mut().unwrap();
     object.extend(fields.as_object().unwrap().clone());
@@ -189,7 +189,7 @@ fn what_makes_no_sense_is_refused_with_its_field_and_the_reason() {
             "grammar",
             "both say what the text looks like",
         ),
-        (json!({ "json_schema": {}, "num_beams": 2 }), "num_beams", "schema or grammar"),
+        (json!({ "json_schema": {}, "num_beams": 2, "seed": null }), "num_beams", "schema or grammar"),
     ] {
         for path in [CHAT, TEXT, LLAMA] {
             let reply = site.post(path, &request(path, &fields));

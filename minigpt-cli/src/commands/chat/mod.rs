@@ -93,6 +93,7 @@ pub fn begin(
         chat.settings.set(name.trim(), value.trim())?;
     }
     sampling::say_unused(&chat.settings.generation, &sampling.of_a_draw());
+    sampling::say_unused_window(&chat.settings.generation, "repeat_last_n");
     ctrlc::set_handler(stop_answer).context("Ctrl-C could not be watched")?;
     Ok(chat)
 }

@@ -4,6 +4,7 @@ use super::STOP;
 use super::editor::{Terminal, Typed};
 use super::lines::{Lines, Said};
 use crate::input::{self, MOST_TEXT};
+use crate::language::t;
 use crate::sampling::SamplingArgs;
 use crate::{language, output};
 use anyhow::{Context, Result, bail, ensure};
@@ -193,6 +194,9 @@ impl Remote {
             request = request.header("authorization", format!("Bearer {key}"));
         }
         let answer = self.checked(request.send(body.to_string()), &url)?;
+        if let Some(unknown) = unknown(&answer) {
+            output::quote(&t!("your message: the vocabulary of the model lacks {unknown}"));
+        }
         let mut lines = BufReader::new(answer.into_body().into_reader());
         let mut said = String::new();
         while let Some(event) = next_event(&mut lines)? {
@@ -215,6 +219,23 @@ impl Remote {
         }
         Ok(said)
     }
+}
+
+/// The characters of the conversation that the model's vocabulary lacks, as a server of ours names them.
+fn unknown(answer: &Response<Body>) -> Option<String> {
+    let header = answer.headers().get("x-minigpt-unknown")?.to_str().ok()?;
+    let characters = header.split(", ").filter_map(from_header);
+    Some(characters.map(|character| format!("{character:?}")).collect::<Vec<_>>().join(", "))
+}
+
+/// A percent-encoded character.
+fn from_header(encoded: &str) -> Option<char> {
+    let bytes = match encoded.strip_prefix('%') {
+        None => encoded.as_bytes().to_vec(),
+        Some(hex) => hex.split('%').map(|byte| u8::from_str_radix(byte, 16).ok()).collect::<Option<_>>()?,
+    };
+    let mut characters = std::str::from_utf8(&bytes).ok()?.chars();
+    characters.next().filter(|_| characters.next().is_none())
 }
 
 /// The next event of a stream; none at its end.
@@ -240,6 +261,15 @@ fn next_event(lines: &mut impl BufRead) -> Result<Option<Value>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn characters_are_read_from_a_header() {
+        assert_eq!(
+            ["a", "%E5%96%9C", "%25", "%0A"].map(from_header),
+            [Some('a'), Some('喜'), Some('%'), Some('\n')]
+        );
+        assert_eq!(["", "ab", "%E5", "%zz", "%E5%96%9C%E5%96%9C"].map(from_header), [None; 5]);
+    }
 
     #[test]
     fn events_are_found_among_other_lines() {

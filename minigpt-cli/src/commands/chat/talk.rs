@@ -189,6 +189,9 @@ impl Chat {
         output::note(&t!("{name} is {value}"));
         let of_a_draw = ["top_k", "top_p", "min_p", "seed"].contains(&name.replace('-', "_").as_str());
         sampling::say_unused(&self.settings.generation, &[(name, of_a_draw)]);
+        if name.replace('-', "_") == "repeat_last_n" {
+            sampling::say_unused_window(&self.settings.generation, name);
+        }
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use super::reading::ReadingArgs;
 use super::skipped;
 use crate::language::{counted, t, tr};
 use crate::{output, screen};
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use minigpt::tokenizer_beside;
 use minigpt_charts::{Table, count, cut};
@@ -95,7 +95,7 @@ fn show_examples(args: &ShowArgs) -> Result<()> {
     ensure!(args.start > 0, "--start is 0; rows are counted from 1");
     let source = Source::open(&args.file, None, &args.reading.options())?;
     output::note(&format!("{}: {}", args.file.display(), source.describe()?));
-    let shown = examples(source, args)?;
+    let shown = examples(in_part(source, args)?, args)?;
     ensure!(!shown.is_empty(), "there are fewer than {} rows", args.start);
     if args.json {
         return output::json(&shown);
@@ -104,6 +104,17 @@ fn show_examples(args: &ShowArgs) -> Result<()> {
         output::text(&in_words(one))?;
     }
     Ok(())
+}
+
+/// The part to show of data in two parts; other data is its training part.
+fn in_part(source: Source, args: &ShowArgs) -> Result<Source> {
+    let part = match (source, args.part) {
+        (Source::Parts { train, .. }, PartName::Train) => Some(*train),
+        (Source::Parts { val, .. }, PartName::Val) => val.map(|val| *val),
+        (Source::Text(_) | Source::Records(_), PartName::Val) => None,
+        (source, _) => Some(source),
+    };
+    part.with_context(|| t!("{} has no validation part", args.file.display()))
 }
 
 fn examples(source: Source, args: &ShowArgs) -> Result<Vec<Shown>> {
@@ -146,11 +157,7 @@ fn examples(source: Source, args: &ShowArgs) -> Result<Vec<Shown>> {
                 text: Some(line.to_owned()),
             }));
         }
-        Source::Parts { train, val } => {
-            let part = if args.part == PartName::Train { Some(train) } else { val };
-            let Some(part) = part else { bail!("{} has no validation part", args.file.display()) };
-            return examples(*part, args);
-        }
+        Source::Parts { train, .. } => return examples(*train, args),
         Source::Tokens(_) | Source::Random => bail!("these are ids and no text: --row N shows a row of them"),
     }
     Ok(shown)
@@ -203,6 +210,7 @@ struct RowAnswer {
 
 fn show_row(args: &ShowArgs, row: usize) -> Result<()> {
     ensure!(row > 0, "--row is 0; rows are counted from 1");
+    ensure!(args.max_length > 1, "--max-length is {}; a row needs 2 tokens at least", args.max_length);
     let loss_on = match args.loss_on {
         LossOnName::All => LossOn::All,
         LossOnName::Answer => LossOn::Answer,
@@ -226,7 +234,17 @@ fn show_row(args: &ShowArgs, row: usize) -> Result<()> {
         (CorpusParts::Qa { val: Some(val), .. }, PartName::Val) => of_examples(&val, row)?,
         (CorpusParts::Qa { .. }, PartName::Val) => bail!("{} has no validation part", args.file.display()),
         (CorpusParts::Text { train, val }, part) => {
+            ensure!(
+                matches!(loss_on, LossOn::All),
+                "--loss-on answer: {} is running text, which has no answers",
+                args.file.display()
+            );
             let tokens = if part == PartName::Train { train } else { val };
+            ensure!(
+                part == PartName::Train || !tokens.is_empty(),
+                "{} has no validation part",
+                args.file.display()
+            );
             let vocab_size = corpus.tokenizer.as_ref().map_or(usize::MAX, Tokenizer::vocab_size);
             let data = TextDataset::consecutive(tokens, args.max_length - 1, vocab_size)?;
             let rows = data.examples();

@@ -119,12 +119,14 @@ pub fn all(args: &GenerateArgs, model: &ModelFolder) -> Result<Vec<Setting>> {
     if args.compare.is_empty() {
         check_beams("", &base, &args.sampling.asks_for_a_draw())?;
         sampling::say_unused(&base, &args.sampling.of_a_draw());
+        sampling::say_unused_window(&base, "--repeat-last-n");
     } else {
         let variants = args.compare.iter().flat_map(|variants| &variants.0);
         settings = variants
             .map(|variant| {
                 let label = variant.label();
                 let config = variant.apply(&base).with_context(|| format!("--compare {label}"))?;
+                sampling::say_unused_window(&config, &format!("--compare {label}: repeat_last_n"));
                 check_beams(&format!("--compare {label}: "), &config, &variant.asks_for_a_draw())?;
                 ensure!(
                     config.num_beams == 1 || !args.explain,

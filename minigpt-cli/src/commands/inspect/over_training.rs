@@ -49,6 +49,7 @@ pub fn run(args: &InspectArgs, run: &Path) -> Result<()> {
         let model = ModelFolder::open_on(path, &args.device.open()?)?;
         // All snapshots of a run have one tokenizer.
         if found.is_empty() {
+            model.warnings().iter().for_each(|warning| output::note(warning));
             super::say_what_is_left_out(args, &model);
         }
         let answer = Answer::without_heads(args, &model).with_context(|| t!("step {step}"))?;

@@ -9,7 +9,7 @@ use crate::{output, screen};
 use anyhow::{Result, ensure};
 use clap::Args;
 use minigpt_charts::Table;
-use minigpt_scaling::{BestModel, Doubling, Estimate95, Prediction, ScalingFit, Undetermined};
+use minigpt_scaling::{BestModel, Doubling, Estimate95, Interval, Prediction, ScalingFit, Undetermined};
 use serde::Serialize;
 
 #[derive(Args)]
@@ -125,8 +125,8 @@ fn describe(answer: &Answer) -> String {
     for (what, doubling) in doublings {
         let Some(doubling) = doubling else { continue };
         let far = if doubling.extrapolation { tr(" (extrapolated)") } else { "" };
-        let words = format!("{}{far}", interval(&doubling.gain));
-        table.row([what, &format!("−{:.3}", doubling.gain.value.max(0.0)), &words]);
+        let change = change(&doubling.gain);
+        table.row([what, &signed(change.value), &format!("{}{far}", interval_of(&change, signed))]);
     }
     if let Some(held) = answer.held_out.largest_runs {
         let error = format!("{:.1} %", 100.0 * held.mean_error);
@@ -147,10 +147,45 @@ fn far(table: &mut Table, times: f64, extrapolation: bool) {
     }
 }
 
+/// What a gain does to the loss: it takes that much away.
+fn change(gain: &Estimate95) -> Estimate95 {
+    let Estimate95 { value, interval: Interval { low, high } } = *gain;
+    Estimate95 { value: -value, interval: Interval { low: -high, high: -low } }
+}
+
+/// A change, with its sign.
+fn signed(change: f64) -> String {
+    let digits = format!("{:.3}", change.abs());
+    match change {
+        _ if digits.bytes().all(|byte| matches!(byte, b'0' | b'.')) => digits,
+        change if change < 0.0 => format!("−{digits}"),
+        _ => format!("+{digits}"),
+    }
+}
+
 fn interval(estimate: &Estimate95) -> String {
+    interval_of(estimate, |value| format!("{value:.3}"))
+}
+
+fn interval_of(estimate: &Estimate95, shown: impl Fn(f64) -> String) -> String {
     let [low, high]: [f64; 2] = estimate.interval.into();
     match low.is_finite() && high.is_finite() {
-        true => t!("95 %: {low:.3} to {high:.3}"),
+        true => t!("95 %: {} to {}", shown(low), shown(high)),
         false => tr("95 %: not determined by these runs").to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A loss that falls by 0.023 was shown as "−0.023, 95 %: 0.022 to 0.025".
+    #[test]
+    fn a_change_and_its_interval_have_the_same_sign() {
+        let gain = Estimate95 { value: 0.023, interval: Interval { low: 0.022, high: 0.025 } };
+        let change = change(&gain);
+        assert_eq!(signed(change.value), "−0.023");
+        assert_eq!(interval_of(&change, signed), "95 %: −0.025 to −0.022");
+        assert_eq!([signed(-0.0001), signed(0.0), signed(0.01)], ["0.000", "0.000", "+0.010"]);
     }
 }

@@ -117,6 +117,11 @@ fn text(record: &RequestRecord, now: f64) -> String {
     if !record.ignored.is_empty() {
         line += &format!(", ignored {}", record.ignored.join(", "));
     }
+    if !record.unknown.is_empty() {
+        let characters: Vec<String> =
+            record.unknown.iter().map(|character| format!("{character:?}")).collect();
+        line += &format!(", not in the vocabulary: {}", characters.join(" "));
+    }
     if record.left {
         line += ", client left";
     }
@@ -166,9 +171,12 @@ mod tests {
         let odd = RequestRecord {
             ignored: vec!["tempature".into(), "top_q".into()],
             asked_model: Some("gpt\n4".into()),
+            unknown: vec!['喜', '\n'],
             ..record()
         };
-        let want = format!("{want}, asked for model \"gpt\\n4\", ignored tempature, top_q");
+        let want = format!(
+            "{want}, asked for model \"gpt\\n4\", ignored tempature, top_q, not in the vocabulary: '喜' '\\n'"
+        );
         assert_eq!(text(&odd, 3661.5), want);
         let gone = RequestRecord { status: 0, left: true, ..RequestRecord::default() };
         assert!(text(&gone, 0.0).ends_with(" – 0.000 s, client left"));

@@ -7,7 +7,7 @@ mod page;
 
 use crate::models::{ContextArgs, LoadArgs};
 use crate::{allocator, dtype, output};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use log::{Log, LogFormat};
 use minigpt::ModelFolder;
@@ -99,6 +99,13 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         args.in_position.iter().chain(&args.models).map(|model| Named::parse(model)).collect();
     if named.is_empty() {
         named.push(named::last_demo()?);
+    }
+    if let Some(runs) = args.runs.as_deref().filter(|runs| !runs.is_dir()) {
+        ensure!(!runs.exists(), "--runs {} is a file; the folder of the runs is needed", runs.display());
+        output::note(&format!(
+            "--runs {}: there is no such folder yet; runs show once there is",
+            runs.display()
+        ));
     }
     allow_many_files();
     let log = Log::start(args.log_format);
