@@ -362,6 +362,7 @@ fn hostile_schemas_take_little() {
         Grammar::Regex("(a?){5000}a{5000}".to_owned()),
         Grammar::Regex("((a{1,1000}){1,1000}){1,1000}".to_owned()),
         Grammar::Gbnf("root ::= root root | \"a\" | \"\"".to_owned()),
+        Grammar::Gbnf("root ::= e\ne ::= e e | e e e | [a-z ] | \"th\" | \"the\"".to_owned()),
         Grammar::Gbnf("root ::= ((\"a\"{0,1000}){0,1000}){0,1000}".to_owned()),
         Grammar::Gbnf(
             (0..5000).map(|i| format!("r{i} ::= r{} r{}\n", i + 1, i + 1)).collect::<String>()
@@ -382,4 +383,43 @@ fn hostile_schemas_take_little() {
             Err(error) => panic!("{name}: {error}"),
         }
     }
+}
+
+#[test]
+fn texts_of_an_ambiguous_grammar_end_with_an_error_and_a_neighbour_finishes() {
+    let (tokenizer, compiler) = gpt2();
+    let grammar = Grammar::Gbnf("root ::= e\ne ::= e e | [a-z ]".to_owned());
+    let constraint = Some(compiler.compile(&grammar).unwrap());
+    let config = EngineConfig { slots: 8, ..EngineConfig::default() };
+    let tokens = Arc::new(tokenizer.clone());
+    let mut engine = Engine::new(gpt(tokenizer.vocab_size(), 256, 1), Some(tokens), &config).unwrap();
+    let hostile = GenerationConfig {
+        max_new_tokens: 200,
+        do_sample: true,
+        top_k: 0,
+        context: ContextRule::Stop,
+        constraint,
+        ..GenerationConfig::default()
+    };
+    for stream in 0..7 {
+        engine.submit(Request { stream, ..Request::new(vec![2], hostile.clone()) }).unwrap();
+    }
+    let free = GenerationConfig { max_new_tokens: 100, ..GenerationConfig::default() };
+    let neighbour = engine.submit(Request::new(vec![3], free)).unwrap();
+    let (mut written, mut failed, mut done) = (0, 0, Vec::new());
+    while !engine.is_idle() {
+        for (id, event) in engine.step() {
+            match event {
+                EngineEvent::Failed(error) => {
+                    assert!(error.to_string().contains("too ambiguous"), "{error}");
+                    failed += 1;
+                }
+                EngineEvent::Done { .. } => done.push(id),
+                EngineEvent::Token { .. } if id != neighbour => written += 1,
+                _ => {}
+            }
+        }
+    }
+    assert_eq!((failed, done), (7, vec![neighbour]));
+    assert!(written < 7 * 60, "{written} tokens were written before the grammar was refused");
 }
