@@ -301,26 +301,59 @@ fn with_white_space(schema: &Value) -> Result<Value> {
     Ok(Value::Object(schema))
 }
 
-/// Looks at a schema without recursion: how deep it is, and whether the library can compute with its numbers.
+/// What a value inside a schema is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// A schema, or a list of schemas.
+    Schema,
+    /// Schemas by names that the schema's author chose, such as `properties`.
+    Named,
+    /// Values of the text, such as those of `enum`.
+    Data,
+}
+
+/// Keywords that say something about a text which can't be enforced, and which the library takes for annotations.
+const NOT_ENFORCED: [&str; 2] = ["contentMediaType", "contentEncoding"];
+
+/// Looks at a schema without recursion: how deep it is, whether the library can compute with its numbers, and whether it has
+/// keywords that the library would ignore.
 fn check_values(schema: &Value) -> Result<()> {
-    let mut values = vec![(schema, 0)];
-    while let Some((value, depth)) = values.pop() {
+    let mut values = vec![(schema, 0, Part::Schema)];
+    while let Some((value, depth, part)) = values.pop() {
         if depth > DEEPEST_SCHEMA {
             return Err(Error::constraint(format!("nested more deeply than {DEEPEST_SCHEMA} levels")));
         }
         match value {
-            Value::Array(array) => values.extend(array.iter().map(|value| (value, depth + 1))),
+            Value::Array(array) => values.extend(array.iter().map(|value| (value, depth + 1, part))),
             Value::Object(object) => {
-                let multiple = object.get("multipleOf").and_then(Value::as_f64);
-                if multiple.is_some_and(|multiple| !MULTIPLES.contains(&multiple)) {
-                    return Err(Error::constraint("multipleOf must be from 0.0001 to 10000"));
+                if part == Part::Schema {
+                    check_keywords(object)?;
                 }
-                values.extend(object.values().map(|value| (value, depth + 1)));
+                let inside = |name: &str| match (part, name) {
+                    (Part::Data, _) | (Part::Schema, "enum" | "const" | "default" | "examples") => Part::Data,
+                    (
+                        Part::Schema,
+                        "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
+                    ) => Part::Named,
+                    (Part::Schema | Part::Named, _) => Part::Schema,
+                };
+                values.extend(object.iter().map(|(name, value)| (value, depth + 1, inside(name))));
             }
             _ => {}
         }
     }
     Ok(())
+}
+
+fn check_keywords(schema: &serde_json::Map<String, Value>) -> Result<()> {
+    let multiple = schema.get("multipleOf").and_then(Value::as_f64);
+    if multiple.is_some_and(|multiple| !MULTIPLES.contains(&multiple)) {
+        return Err(Error::constraint("multipleOf must be from 0.0001 to 10000"));
+    }
+    match NOT_ENFORCED.into_iter().find(|name| schema.contains_key(*name)) {
+        Some(name) => Err(Error::constraint(format!("{name} is not supported in a schema"))),
+        None => Ok(()),
+    }
 }
 
 /// The whole text has to match anyway, so anchors around an expression say nothing.
@@ -349,9 +382,12 @@ fn too_ambiguous() -> Error {
 
 fn failed(error: &impl fmt::Display) -> Error {
     let message = reason(&error.to_string());
-    match message.contains("Too many items") || message.contains("Current row has") {
-        true => too_ambiguous(),
-        false => Error::constraint(message),
+    if message.contains("Too many items") || message.contains("Current row has") {
+        too_ambiguous()
+    } else if message.contains("coerce_one_of") {
+        Error::constraint("oneOf is only supported where its alternatives exclude each other: use anyOf")
+    } else {
+        Error::constraint(message)
     }
 }
 

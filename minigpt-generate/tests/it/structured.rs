@@ -315,6 +315,17 @@ fn what_is_too_much_or_makes_no_sense_is_refused_with_the_reason() {
         (schema(json!(false)), "no value satisfies"),
         (schema(json!({ "type": "text" })), "type"),
         (schema(json!({ "not": { "type": "string" } })), "not"),
+        (schema(json!({ "type": "string", "contentEncoding": "base64" })), "contentEncoding is not supported"),
+        (
+            schema(
+                json!({ "properties": { "a": { "items": { "type": "string", "contentMediaType": "text/html" } } } }),
+            ),
+            "contentMediaType is not supported",
+        ),
+        (
+            schema(json!({ "oneOf": [{ "type": "string" }, { "type": "string", "maxLength": 3 }] })),
+            "oneOf is only supported where its alternatives exclude each other: use anyOf",
+        ),
         (schema(json!({ "$ref": "https://example.org/schema" })), "ref"),
         (schema(json!({ "$ref": "#/nowhere" })), "nowhere"),
         (schema(json!({ "x-guidance": { "lenient": true } })), "x-guidance"),
@@ -335,7 +346,27 @@ fn what_is_too_much_or_makes_no_sense_is_refused_with_the_reason() {
         let refused = refused(grammar);
         assert!(refused.contains(part), "{refused}");
         assert!(!refused.contains("<backtrace>") && refused.len() < 600, "{refused}");
+        assert!(!refused.contains("coerce_one_of"), "{refused}");
     }
+    // Names of properties and values are no keywords.
+    for accepted in [
+        json!({ "properties": { "contentEncoding": { "type": "string" }, "multipleOf": { "type": "number" } } }),
+        json!({ "enum": [{ "contentEncoding": "base64", "multipleOf": 1e-9 }] }),
+    ] {
+        compiler.compile(&schema(accepted)).unwrap();
+    }
+}
+
+#[test]
+fn a_minimum_length_goes_with_no_schema() {
+    let (_, compiler) = gpt2();
+    let constraint = Some(compiler.compile(&Grammar::Gbnf("root ::= \"a\"".to_owned())).unwrap());
+    let config = GenerationConfig { min_new_tokens: 8, constraint, ..GenerationConfig::default() };
+    let refused = config.validate().unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "min_new_tokens must be 0 where a schema or grammar is given, but is 8: the text ends where the grammar does"
+    );
 }
 
 #[test]
