@@ -8,13 +8,15 @@ use serde_json::{Value, json};
 /// A template in the manner of Hermes and Qwen.
 const HERMES: &str = "{% if tools %}<|im_start|>system\n{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}<tool_call>{...}\
                       </tool_call><|im_end|>\n{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}\
-                      {% for call in m.tool_calls or [] %}<tool_call>{{ call.function.arguments | tojson }}</tool_call>\
+                      {% for call in m.tool_calls or [] %}<tool_call>{\"name\": \"{{ call.function.name }}\", \"arguments\": \
+                      {{ call.function.arguments | tojson }}}</tool_call>\
                       {% endfor %}{% if m.role == 'tool' %}({{ m.tool_call_id }}){% endif %}<|im_end|>\n{% endfor %}\
                       {% if enable_thinking is defined %}[{{ enable_thinking }}]{% endif %}\
                       {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 /// One in the manner of Llama 3.
 const LLAMA: &str = "{% if tools %}{% for tool in tools %}{{ tool | tojson }}{% endfor %}{\"name\": x, \"parameters\": y}{% endif %}\
-                     {% for m in messages %}{{ m.content }}{% endfor %}";
+                     {% for m in messages %}{{ m.content }}{% for call in m.tool_calls or [] %}{\"name\": \
+                     \"{{ call.function.name }}\", \"parameters\": {{ call.function.arguments | tojson }}}{% endfor %}{% endfor %}";
 
 fn format(source: &str) -> Format {
     Format::Template(ChatTemplate { source: source.to_owned(), tokens: Vec::new() })
@@ -125,7 +127,7 @@ fn a_conversation_with_calls_goes_into_the_template() {
         { "role": "tool", "tool_call_id": "x", "content": "21" },
     ]);
     let prompt = |body: Value| site.ask("/apply-template", &body)["prompt"].as_str().unwrap().to_owned();
-    let want = "<|im_start|>user\nHow warm?<|im_end|>\n<|im_start|>assistant\n<tool_call>{\"town\": \"Bonn\"}</tool_call><|im_end|>\n\
+    let want = "<|im_start|>user\nHow warm?<|im_end|>\n<|im_start|>assistant\n<tool_call>{\"name\": \"warmth\", \"arguments\": {\"town\": \"Bonn\"}}</tool_call><|im_end|>\n\
                 <|im_start|>tool\n21(x)<|im_end|>\n<|im_start|>assistant\n";
     assert_eq!(prompt(json!({ "messages": messages })), want);
     // Tools that are not to be called are not shown.
@@ -155,6 +157,11 @@ fn tools_are_refused_with_the_reason_where_they_can_not_be() {
         (template(), "this model's chat template has no tools"),
         (
             parts("any", tokenizer(), format("{% if tools %}[CALLS]{% endif %}")),
+            "a form that is not known here",
+        ),
+        // It mentions the tag, but writes calls in another form, which would come back as text.
+        (
+            parts("any", tokenizer(), format(&HERMES.replace("\"arguments\": ", "<arg_value>"))),
             "a form that is not known here",
         ),
     ] {
