@@ -44,6 +44,9 @@ pub(crate) struct Sampling {
     /// Tokens to write at most; 0 only reads the prompt. Default: 16 for `/v1/completions`, elsewhere as many as the context holds.
     #[schema(minimum = 0, example = 16)]
     max_tokens: Option<u64>,
+    /// The same under OpenAI's newer name, which wins over the others.
+    #[schema(minimum = 0)]
+    max_completion_tokens: Option<u64>,
     /// The same, as llama.cpp calls it; -1 for as many as the context holds.
     #[schema(minimum = -1)]
     n_predict: Option<i64>,
@@ -140,10 +143,11 @@ impl Sampling {
         let repetition =
             either(["repetition_penalty", "repeat_penalty"], self.repetition_penalty, self.repeat_penalty)?;
         Ok(Wanted {
-            max_tokens: match at_least("n_predict", self.n_predict, -1)? {
-                Some(-1) => None,
-                Some(n) => Some(n.unsigned_abs()),
-                None => self.max_tokens,
+            max_tokens: match (self.max_completion_tokens, at_least("n_predict", self.n_predict, -1)?) {
+                (Some(n), _) => Some(n),
+                (None, Some(-1)) => None,
+                (None, Some(n)) => Some(n.unsigned_abs()),
+                (None, None) => self.max_tokens,
             },
             min_tokens: self.min_tokens,
             temperature: self.temperature.map(|t| if llama { t.max(0.0) } else { t }),
@@ -336,14 +340,15 @@ fn biases(model: &ServedModel, given: &Value, route: Route) -> Result<Vec<(u32, 
     let vocab_size = model.gpt.config().vocab_size;
     let mut biases = Vec::new();
     let mut add = |token: &Value, bias: &Value| {
-        let bias = if *bias == false { -100.0 } else { bias.as_f64().ok_or_else(wrong)? };
+        let never = *bias == false;
+        let bias = if never { f64::NEG_INFINITY } else { bias.as_f64().ok_or_else(wrong)? };
         let ids = match token {
             Value::String(text) => encode(model.need_tokenizer()?, text)?,
             token => vec![token.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(wrong)?],
         };
         for id in ids {
             check_id("logit_bias", id, vocab_size)?;
-            if !(-100.0..=100.0).contains(&bias) {
+            if !never && !(-100.0..=100.0).contains(&bias) {
                 let message = format!("logit_bias of {id} must be from -100 to 100, but is {bias}");
                 return Err(Problem::field("logit_bias", message));
             }

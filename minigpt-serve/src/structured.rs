@@ -120,12 +120,26 @@ fn response_format(mut value: Value) -> Result<Option<Grammar>, Problem> {
     let wrong = |message: &str| Problem::field("response_format", format!("response_format{message}"));
     let format = value.as_object_mut().ok_or_else(|| wrong(" must be an object"))?;
     let kind = format.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let schema = format.remove("schema").filter(|schema| !schema.is_null());
+    let mut take = |name: &str| format.remove(name).filter(|value| !value.is_null());
+    let (schema, named) = (take("schema"), take("json_schema"));
+    // A schema that would have no effect is refused.
+    let misplaced = match kind.as_str() {
+        "text" if schema.is_some() => Some("schema"),
+        "text" | "json_object" if named.is_some() => Some("json_schema"),
+        "json_schema" if schema.is_some() && named.is_some() => Some("schema"),
+        _ => None,
+    };
+    if let Some(name) = misplaced {
+        return Err(match kind.as_str() {
+            "json_schema" => wrong(".schema and response_format.json_schema are both given: give one of them"),
+            _ => wrong(&format!(".{name} has no effect with type {kind}: use type json_schema")),
+        });
+    }
     match kind.as_str() {
         "text" => Ok(None),
         "json_object" => Ok(Some(schema.map_or(Grammar::JsonObject, Grammar::JsonSchema))),
         "json_schema" => {
-            let mut named = format.remove("json_schema").filter(|named| !named.is_null());
+            let mut named = named;
             let inner = named.as_mut().and_then(Value::as_object_mut);
             if let Some(inner) = &inner
                 && inner.get("strict").is_some_and(|strict| !strict.is_boolean() && !strict.is_null())

@@ -26,9 +26,6 @@ use utoipa::ToSchema;
 /// What was said, and how to answer.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct ChatFields {
-    /// Tokens to write at most; wins over its older name `max_tokens`.
-    #[schema(minimum = 0)]
-    max_completion_tokens: Option<u64>,
     /// Answers.
     #[schema(minimum = 1, maximum = 128)]
     n: Option<u64>,
@@ -156,13 +153,12 @@ pub(crate) struct AnswerDelta {
 impl ChatRequest {
     fn wanted(&mut self, model: &ServedModel) -> Result<Wanted, Problem> {
         let wanted = self.sampling.wanted(model, Route::Chat)?;
-        let ChatFields { max_completion_tokens, n, logprobs, top_logprobs, .. } = self.own;
+        let ChatFields { n, logprobs, top_logprobs, .. } = self.own;
         let logprobs = logprobs.unwrap_or(false);
         if top_logprobs.is_some_and(|top| top > 0) && !logprobs {
             return Err(Problem::field("top_logprobs", "top_logprobs needs logprobs to be true"));
         }
         Ok(Wanted {
-            max_tokens: max_completion_tokens.or(wanted.max_tokens),
             n,
             alternatives: logprobs.then(|| top_logprobs.unwrap_or(0)),
             ..wanted
