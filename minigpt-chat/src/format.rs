@@ -398,7 +398,8 @@ mod tests {
     #[test]
     fn tools_are_taken_where_a_call_that_the_template_writes_is_read_back() {
         let arguments = "{{ c.function.arguments | tojson }}";
-        let object = |name: &str| format!("{{\"name\": \"{{{{ c.function.name }}}}\", \"{name}\": {arguments}}}");
+        let object =
+            |name: &str| format!("{{\"name\": \"{{{{ c.function.name }}}}\", \"{name}\": {arguments}}}");
         let (tagged, llama) = (object("arguments"), object("parameters"));
         for (call, form) in [
             (format!("<tool_call>\n{tagged}\n</tool_call>"), Some(ToolForm::Tagged)),
@@ -423,7 +424,11 @@ mod tests {
             assert_eq!(with_calls(&call).tool_form(), form, "{call}");
         }
         let Format::Template(shown) = with_calls(&tagged) else { unreachable!() };
-        assert_eq!(template(&shown.source.replace("tools", "no")).tool_form(), None, "it does not show tools");
+        assert_eq!(
+            template(&shown.source.replace("tools", "no")).tool_form(),
+            None,
+            "it does not show tools"
+        );
         assert_eq!(Format::Plain.tool_form(), None);
         let mentions = |source: &str| template(source).names().contains("x");
         assert!(mentions("{{ messages['x'] }}") && mentions("{{ m.x }}") && !mentions("{# x #}x"));

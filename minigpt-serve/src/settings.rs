@@ -324,6 +324,11 @@ impl Settings {
         self.request.config.constraint = constraint;
     }
 
+    /// Ends the texts at one more string, which is not part of them.
+    pub fn stop_at(&mut self, text: &str) {
+        self.request.config.stop_strings.push(text.to_owned());
+    }
+
     /// How tokens are chosen.
     pub fn config(&self) -> &GenerationConfig {
         &self.request.config

@@ -5,7 +5,7 @@ use crate::problem::Problem;
 use crate::served_model::ServedModel;
 use minigpt_generate::{Constraint, Grammar, GrammarCompiler};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -43,6 +43,22 @@ pub(crate) struct Structured {
 }
 
 impl Structured {
+    /// Takes the format from `text.format` of `/v1/responses`, which has the schema beside the type.
+    pub fn set_text_format(&mut self, format: &Value) -> Result<(), Problem> {
+        let taken = match format.get("type").and_then(Value::as_str) {
+            Some("text") if format.get("schema").is_none() => return Ok(()),
+            Some("json_schema") => json!({ "type": "json_schema", "json_schema": format }),
+            _ => format.clone(),
+        };
+        if self.response_format.as_ref().is_some_and(|given| !given.is_null()) {
+            let message =
+                "text.format and response_format both say what the text looks like: give one of them";
+            return Err(Problem::field("text", message));
+        }
+        self.response_format = Some(taken);
+        Ok(())
+    }
+
     /// The one grammar that is asked for, with the field that asks for it.
     fn grammar(self) -> Result<Option<(&'static str, Grammar)>, Problem> {
         let given = [
@@ -131,7 +147,9 @@ fn response_format(mut value: Value) -> Result<Option<Grammar>, Problem> {
     };
     if let Some(name) = misplaced {
         return Err(match kind.as_str() {
-            "json_schema" => wrong(".schema and response_format.json_schema are both given: give one of them"),
+            "json_schema" => {
+                wrong(".schema and response_format.json_schema are both given: give one of them")
+            }
             _ => wrong(&format!(".{name} has no effect with type {kind}: use type json_schema")),
         });
     }

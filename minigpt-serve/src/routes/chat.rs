@@ -158,11 +158,7 @@ impl ChatRequest {
         if top_logprobs.is_some_and(|top| top > 0) && !logprobs {
             return Err(Problem::field("top_logprobs", "top_logprobs needs logprobs to be true"));
         }
-        Ok(Wanted {
-            n,
-            alternatives: logprobs.then(|| top_logprobs.unwrap_or(0)),
-            ..wanted
-        })
+        Ok(Wanted { n, alternatives: logprobs.then(|| top_logprobs.unwrap_or(0)), ..wanted })
     }
 }
 
@@ -186,6 +182,9 @@ pub(crate) async fn chat_completions(
     let mut ignored = Vec::new();
     let (talk, tools) = request.talk.talk(&model, &mut ignored)?;
     account.note(|record| record.ignored.extend(ignored));
+    if let Some(stop) = tools.as_ref().and_then(ToolUse::stop) {
+        settings.stop_at(stop);
+    }
     let prompt = messages::encode(&model, talk).await?;
     let logprobs = request.own.logprobs.unwrap_or(false);
     let texts = Texts::start(&model, &account, &settings, vec![prompt], false, logprobs)?;
@@ -303,11 +302,16 @@ impl Answer {
         if ends {
             parts.extend(parser.finish());
         }
-        parts.retain(|part| {
-            let is_call = matches!(part, AnswerPart::Call(_));
-            self.calls += usize::from(is_call);
-            !is_call || self.calls <= self.most
-        });
+        // A call that is one too many is not lost: it is text.
+        for part in &mut parts {
+            if let AnswerPart::Call(call) = part {
+                self.calls += 1;
+                if self.calls > self.most {
+                    let ToolCall { name, arguments } = call;
+                    *part = AnswerPart::Text(format!("{{\"name\": {name:?}, \"arguments\": {arguments}}}"));
+                }
+            }
+        }
         parts
     }
 

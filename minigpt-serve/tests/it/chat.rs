@@ -135,8 +135,11 @@ fn max_completion_tokens_is_obeyed_and_wins_over_its_older_name() {
     assert_eq!(tokens(with(json!({ "max_tokens": 4 }))), 4);
     assert_eq!(tokens(with(json!({ "max_completion_tokens": 3, "max_tokens": 9 }))), 3);
     // It means the same on the other routes that write.
-    for (path, field) in [("/v1/completions", "prompt"), ("/completion", "prompt"), ("/v1/responses", "input")] {
-        let body = json!({ field: "hello", "temperature": 0, "ignore_eos": true, "max_completion_tokens": 3 });
+    for (path, field) in
+        [("/v1/completions", "prompt"), ("/completion", "prompt"), ("/v1/responses", "input")]
+    {
+        let body =
+            json!({ field: "hello", "temperature": 0, "ignore_eos": true, "max_completion_tokens": 3 });
         let answer = site.ask(path, &body);
         let written = [
             answer.pointer("/usage/completion_tokens"),

@@ -53,7 +53,8 @@ pub fn with_bos() -> Tokenizer {
         },
         "model": { "type": "BPE", "vocab": vocabulary, "merges": [], "unk_token": "<unk>" },
     });
-    let name = format!("minigpt-serve-{}-{}.json", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    let name =
+        format!("minigpt-serve-{}-{}.json", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
     let path = std::env::temp_dir().join(name);
     std::fs::write(&path, file.to_string()).unwrap();
     let tokenizer = Tokenizer::open(&path);

@@ -73,6 +73,7 @@ fn calls_come_back_as_such_whole_and_streamed() {
         (HERMES, &two, Value::Null, 2),
         (HERMES, "No < need.", json!("No < need."), 0),
         (LLAMA, &llama, Value::Null, 1),
+        (LLAMA, &format!("{llama}; {llama}"), Value::Null, 2),
         (LLAMA, "{\"warm\": true}", json!("{\"warm\": true}"), 0),
     ] {
         let body = body();
@@ -114,6 +115,17 @@ fn calls_come_back_as_such_whole_and_streamed() {
         let answer = site.ask("/v1/chat/completions", &single);
         let calls = answer["choices"][0]["message"]["tool_calls"].as_array().map_or(0, Vec::len);
         assert_eq!(calls, count.min(1), "{script}");
+        if count > 1 && source == HERMES {
+            // The model stops there instead of writing what is thrown away.
+            let tokens = |answer: &Value| answer["usage"]["completion_tokens"].as_u64().unwrap();
+            assert!(tokens(&answer) < tokens(&whole) * 2 / 3, "{answer}");
+            assert_eq!(answer["choices"][0]["message"]["content"], Value::Null);
+        } else if count > 1 {
+            assert!(
+                answer["choices"][0]["message"]["content"].as_str().unwrap().contains("warmth"),
+                "{answer}"
+            );
+        }
     }
 }
 
@@ -262,4 +274,23 @@ fn a_template_gets_the_values_that_it_knows_and_the_others_are_told() {
         body
     });
     assert_eq!(reply.header("x-minigpt-ignored"), Some("chat_template_kwargs.colour, messages[0].mood"));
+}
+
+#[test]
+fn a_template_is_told_the_date_as_llamas_server_tells_it() {
+    let source = "{{ date_string }}|{{ datetime }}|{{ messages[0].content }}";
+    let site = Site::new(vec![parts("any", tokenizer(), format(source))]);
+    let prompt = |more: Value| {
+        let mut body = json!({ "messages": [{ "role": "user", "content": "Hi" }] });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        site.ask("/apply-template", &body)["prompt"].as_str().unwrap().to_owned()
+    };
+    let (before, said, after) = (
+        minigpt_chat::today("%d %b %Y|%b %d %Y|Hi"),
+        prompt(json!({})),
+        minigpt_chat::today("%d %b %Y|%b %d %Y|Hi"),
+    );
+    assert!(said == before || said == after, "{said}");
+    let own = prompt(json!({ "chat_template_kwargs": { "date_string": "26 Jul 2024" } }));
+    assert!(own.starts_with("26 Jul 2024|"), "{own}");
 }
