@@ -315,7 +315,10 @@ fn what_is_too_much_or_makes_no_sense_is_refused_with_the_reason() {
         (schema(json!(false)), "no value satisfies"),
         (schema(json!({ "type": "text" })), "type"),
         (schema(json!({ "not": { "type": "string" } })), "not"),
-        (schema(json!({ "type": "string", "contentEncoding": "base64" })), "contentEncoding is not supported"),
+        (
+            schema(json!({ "type": "string", "contentEncoding": "base64" })),
+            "contentEncoding is not supported",
+        ),
         (
             schema(
                 json!({ "properties": { "a": { "items": { "type": "string", "contentMediaType": "text/html" } } } }),
