@@ -161,7 +161,6 @@ fn reads_back(template: &ChatTemplate, form: ToolForm) -> bool {
     };
     let tool = json!({ "type": "function", "function": {
         "name": NAME,
-        "description": "Counts words",
         "parameters": { "type": "object", "properties": { "language": { "type": "string" } } },
     } });
     let call = json!({ "id": "call12345", "type": "function", "function": { "name": NAME, "arguments": arguments } });

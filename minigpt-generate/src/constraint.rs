@@ -210,7 +210,14 @@ impl ConstraintState {
                     Err(Error::constraint("the vocabulary has no token with which the text could go on"))
                 }
             },
-            Err(error) => Err(failed(&error)),
+            Err(error) => Err(self.failed(&error)),
+        }
+    }
+
+    fn failed(&self, error: &impl fmt::Display) -> Error {
+        match self.parser.stop_reason() {
+            StopReason::ParserTooComplex => too_ambiguous(),
+            _ => failed(error),
         }
     }
 
@@ -228,8 +235,8 @@ impl ConstraintState {
 
     /// Takes the token that was chosen.
     pub fn commit(&mut self, id: u32) -> Result<()> {
-        self.parser.consume_token(id).map_err(|error| failed(&error))?;
-        self.parser.check_stop().map(drop).map_err(|error| failed(&error))
+        self.parser.consume_token(id).map_err(|error| self.failed(&error))?;
+        self.parser.check_stop().map(drop).map_err(|error| self.failed(&error))
     }
 
     /// Whether the text follows the grammar and nothing can be added.
@@ -382,9 +389,7 @@ fn too_ambiguous() -> Error {
 
 fn failed(error: &impl fmt::Display) -> Error {
     let message = reason(&error.to_string());
-    if message.contains("Too many items") || message.contains("Current row has") {
-        too_ambiguous()
-    } else if message.contains("coerce_one_of") {
+    if message.contains("coerce_one_of") {
         Error::constraint("oneOf is only supported where its alternatives exclude each other: use anyOf")
     } else {
         Error::constraint(message)
