@@ -96,7 +96,7 @@ fn attack(random: &mut Random, server: &Running, address: &str) -> Outcome {
             _ => {
                 let answer = answer(connect(address, &request(random, kind))?);
                 if !answer.is_empty() && !answer.starts_with("HTTP/1.1 ") {
-                    return Err(format!("{kind:?} is answered by {:.80}", answer));
+                    return Err(format!("{kind:?} is answered by {answer:.80}"));
                 }
                 if answer.starts_with("HTTP/1.1 500") {
                     return Err(format!("{kind:?} is answered by an internal error: {answer:.400}"));
