@@ -2,13 +2,13 @@
 
 use crate::error::Result;
 use crate::talk::{Message, Talk, TalkEnd};
-use crate::tools::ToolForm;
+use crate::tools::{AnswerPart, ToolCall, ToolForm, ToolParser};
 use crate::{guarded, template};
 use minigpt_data::{ExampleFormat, QaEncoder, Record, Role, Turn};
 use minigpt_formats::ChatTemplate;
 use minigpt_tokenizer::{SEP, Tokenizer};
 use minijinja::Value;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ impl Format {
                 Ok(ids)
             }
             Self::Template(template) => guarded::encode(tokenizer, template, talk),
-            Self::Plain => Ok(tokenizer.encode(&joined(talk))?),
+            Self::Plain => Ok(plain(tokenizer, &joined(talk))?),
         }
     }
 
@@ -113,19 +113,14 @@ impl Format {
         }
     }
 
-    /// How the model writes that it calls a tool. None where its template has no tools, or writes calls in a form that is not
-    /// known here.
+    /// How the model writes that it calls a tool: the form in which the chat template writes a known call, if a [`ToolParser`]
+    /// reads that call back. None if the template has no tools, or writes calls in another form.
     pub fn tool_form(&self) -> Option<ToolForm> {
-        let Self::Template(ChatTemplate { source, .. }) = self else { return None };
+        let Self::Template(template) = self else { return None };
         if !self.names().contains("tools") {
-            None
-        } else if source.contains("<tool_call>") {
-            Some(ToolForm::Tagged)
-        } else if source.contains("\"parameters\"") || source.contains("<|python_tag|>") {
-            Some(ToolForm::Object)
-        } else {
-            None
+            return None;
         }
+        [ToolForm::Tagged, ToolForm::Object].into_iter().find(|&form| reads_back(template, form))
     }
 
     /// The ids that make the model answer a text in this format. None where nothing is to be wrapped: the format is plain, or
@@ -155,6 +150,55 @@ fn is_of_questions(template: &ChatTemplate, tokenizer: Option<&Tokenizer>, conve
     encoder.is_some_and(|encoder| template.source == encoder.template(conversations))
 }
 
+/// Whether a call that a template writes into a conversation is found in this form, and the template shows the tool itself.
+fn reads_back(template: &ChatTemplate, form: ToolForm) -> bool {
+    const NAME: &str = "count_words";
+    let arguments = json!({ "language": "de", "most": 2 });
+    let message = |role: Role, more: Json| Message {
+        role: role_name(role).to_owned(),
+        text: if role == Role::User { "Hi".to_owned() } else { String::new() },
+        more: more.as_object().cloned().unwrap_or_default(),
+    };
+    let tool = json!({ "type": "function", "function": {
+        "name": NAME,
+        "parameters": { "type": "object", "properties": { "language": { "type": "string" } } },
+    } });
+    let call = json!({ "id": "call12345", "type": "function", "function": { "name": NAME, "arguments": arguments } });
+    let asked = Talk {
+        messages: vec![message(Role::User, Json::Null)],
+        tools: vec![tool],
+        end: TalkEnd::Nothing,
+        ..Talk::default()
+    };
+    let mut answered = asked.clone();
+    answered.messages.push(message(Role::Assistant, json!({ "tool_calls": [call] })));
+    let prompted = Talk { end: TalkEnd::Answer, ..asked.clone() };
+    let [Ok(asked), Ok(prompted), Ok(answered)] =
+        [&asked, &prompted, &answered].map(|talk| render(template, talk))
+    else {
+        return false;
+    };
+    let Some(answer) = answered.strip_prefix(&asked).filter(|_| asked.contains(NAME)) else { return false };
+    let header = prompted.strip_prefix(&asked).unwrap_or_default();
+    let answer = answer.strip_prefix(header).unwrap_or(answer);
+    let mut parser = ToolParser::new(form, vec![NAME.to_owned()]);
+    let mut parts = parser.push(match form {
+        ToolForm::Tagged => answer,
+        // The template ends the answer with tokens that are not part of it.
+        ToolForm::Object => answer.rfind('}').map_or(answer, |end| &answer[..=end]),
+    });
+    parts.extend(parser.finish());
+    let calls: Vec<ToolCall> = parts
+        .into_iter()
+        .filter_map(|part| match part {
+            AnswerPart::Call(call) => Some(call),
+            AnswerPart::Text(_) => None,
+        })
+        .collect();
+    matches!(&calls[..], [call] if call.name == NAME
+        && serde_json::from_str::<Json>(&call.arguments).is_ok_and(|given| given == arguments))
+}
+
 /// An error with what caused it, in one line.
 fn with_cause(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {}", with_cause(cause)))
@@ -167,6 +211,13 @@ fn joined(talk: &Talk) -> String {
     };
     let texts: Vec<&str> = talk.messages.iter().map(|message| message.text.as_str()).chain(begun).collect();
     texts.join("\n")
+}
+
+/// The ids of a text behind what the tokenizer puts before every text, such as `<s>`. Names of special tokens in it are text.
+fn plain(tokenizer: &Tokenizer, text: &str) -> minigpt_tokenizer::Result<Vec<u32>> {
+    let mut ids = tokenizer.encode_with_special("")?;
+    ids.extend(tokenizer.encode(text)?);
+    Ok(ids)
 }
 
 /// What templates and files call a role.
@@ -333,15 +384,73 @@ mod tests {
         );
     }
 
+    /// A template that writes a call as `call` does, behind a description of the tools.
+    fn with_calls(call: &str) -> Format {
+        template(&format!(
+            "{{% if tools %}}{{{{ tools | tojson }}}} <tool_call> \"parameters\" <|python_tag|>{{% endif %}}\
+             {{% for m in messages %}}<|im_start|>{{{{ m.role }}}}\n{{{{ m.content }}}}\
+             {{% for c in m.tool_calls or [] %}}{call}{{% endfor %}}<|im_end|>\n{{% endfor %}}\
+             {{% if add_generation_prompt %}}<|im_start|>assistant\n{{% endif %}}"
+        ))
+    }
+
     #[test]
-    fn the_form_of_calls_is_what_the_template_says() {
-        let form = |source: &str| template(source).tool_form();
-        assert_eq!(form("{{ messages }}<tool_call>"), None);
-        assert_eq!(form("{% if tools %}<tool_call>{% endif %}"), Some(ToolForm::Tagged));
-        assert_eq!(form("{% if tools %}{\"name\": x, \"parameters\": y}{% endif %}"), Some(ToolForm::Object));
-        assert_eq!(form("{% if tools %}[TOOL_CALLS]{% endif %}"), None);
+    fn tools_are_taken_where_a_call_that_the_template_writes_is_read_back() {
+        let arguments = "{{ c.function.arguments | tojson }}";
+        let object =
+            |name: &str| format!("{{\"name\": \"{{{{ c.function.name }}}}\", \"{name}\": {arguments}}}");
+        let (tagged, llama) = (object("arguments"), object("parameters"));
+        for (call, form) in [
+            (format!("<tool_call>\n{tagged}\n</tool_call>"), Some(ToolForm::Tagged)),
+            (llama.clone(), Some(ToolForm::Object)),
+            (format!("<|python_tag|>{llama}"), Some(ToolForm::Object)),
+            // GLM's, Qwen3-Coder's, Functionary's, Mistral's, and a template that leaves calls out.
+            (
+                "<tool_call>{{ c.function.name }}\n{% for k, v in c.function.arguments.items() %}<arg_key>{{ k }}</arg_key>\
+                 <arg_value>{{ v }}</arg_value>{% endfor %}</tool_call>"
+                    .to_owned(),
+                None,
+            ),
+            (
+                "<tool_call>\n<function={{ c.function.name }}>\n<parameter=a>1</parameter></function></tool_call>".to_owned(),
+                None,
+            ),
+            (format!("<function={{{{ c.function.name }}}}>{arguments}</function>"), None),
+            (format!("[TOOL_CALLS][{tagged}]"), None),
+            (format!("<tool_call>{{\"arguments\": {arguments}}}</tool_call>"), None),
+            (String::new(), None),
+        ] {
+            assert_eq!(with_calls(&call).tool_form(), form, "{call}");
+        }
+        let Format::Template(shown) = with_calls(&tagged) else { unreachable!() };
+        assert_eq!(
+            template(&shown.source.replace("tools", "no")).tool_form(),
+            None,
+            "it does not show tools"
+        );
         assert_eq!(Format::Plain.tool_form(), None);
         let mentions = |source: &str| template(source).names().contains("x");
         assert!(mentions("{{ messages['x'] }}") && mentions("{{ m.x }}") && !mentions("{# x #}x"));
+    }
+
+    #[test]
+    fn a_chat_without_a_template_begins_as_every_text_of_the_tokenizer_does() {
+        let json = r#"{"version": "1.0", "added_tokens": [{"id": 0, "content": "<s>", "special": true,
+            "single_word": false, "lstrip": false, "rstrip": false, "normalized": false}],
+            "post_processor": {"type": "TemplateProcessing",
+                "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+                "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}}},
+            "model": {"type": "WordLevel", "vocab": {"<s>": 0, "a": 1, "<unk>": 2}, "unk_token": "<unk>"}}"#;
+        let path = std::env::temp_dir().join(format!("minigpt-chat-bos-{}.json", std::process::id()));
+        std::fs::write(&path, json).unwrap();
+        let tokenizer = Tokenizer::open(&path);
+        std::fs::remove_file(&path).unwrap();
+        let tokenizer = tokenizer.unwrap();
+        let said = |text: &str| {
+            let turns = [Turn { role: Role::User, text: text.into() }];
+            Format::Plain.encode(&tokenizer, &turns).unwrap()
+        };
+        assert_eq!(said("a"), [0, 1]);
     }
 }

@@ -27,4 +27,5 @@ mod tools;
 pub use error::{Error, Result};
 pub use format::{Format, role_name};
 pub use talk::{Message, Talk, TalkEnd};
+pub use template::today;
 pub use tools::{AnswerPart, ToolCall, ToolForm, ToolParser};

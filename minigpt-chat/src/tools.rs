@@ -11,6 +11,16 @@ pub enum ToolForm {
     Object,
 }
 
+impl ToolForm {
+    /// What ends a call, if nothing else can be written so.
+    pub fn close(self) -> Option<&'static str> {
+        match self {
+            Self::Tagged => Some(CLOSE),
+            Self::Object => None,
+        }
+    }
+}
+
 /// A call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {

@@ -294,6 +294,13 @@ impl GenerationConfig {
             let message = format!("must be 1 where a schema or grammar is given, but is {num_beams}");
             return Err(Error::config("num_beams", message));
         }
+        if self.min_new_tokens > 0 && self.constraint.is_some() {
+            let min = self.min_new_tokens;
+            let message = format!(
+                "must be 0 where a schema or grammar is given, but is {min}: the text ends where the grammar does"
+            );
+            return Err(Error::config("min_new_tokens", message));
+        }
         if num_beams > 1 && n > num_beams {
             return wrong("num_return_sequences", "at most num_beams", n, num_beams);
         }

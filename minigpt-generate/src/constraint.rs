@@ -38,6 +38,12 @@ const MULTIPLES: std::ops::RangeInclusive<f64> = 1e-4..=1e4;
 const LONGEST_TOKEN: usize = 512;
 /// Bytes of all tokens together; the trie has a node for each, and addresses four million.
 const MOST_VOCABULARY_BYTES: usize = 4 << 20;
+/// Parser items that a token mask may create. JSON schemas and llama.cpp's example grammars create 5,000 at most.
+const MOST_ITEMS: usize = 20_000;
+/// Comparisons of parser items for one token, as far as they are known: items times the items in a row of the parser. An
+/// ambiguous grammar has rows that grow with the text, and the time for a token grows with their cube: it is 20 to 80 ms at this
+/// limit. An object with 300 optional properties takes 1.5 million.
+const MOST_COMPARISONS: usize = 4_000_000;
 /// Compiling is recursive, so it gets a stack of its own.
 const COMPILER_STACK: usize = 64 << 20;
 /// White space between the parts of JSON: none, a space, or up to two line breaks and an indentation. Bounded, so that no
@@ -74,6 +80,8 @@ pub struct Constraint {
 /// A constraint as far as one text has come.
 pub(crate) struct ConstraintState {
     parser: TokenParser,
+    /// Items and rows that the parser has created so far.
+    created: (usize, usize),
 }
 
 /// What may follow.
@@ -112,7 +120,7 @@ impl GrammarCompiler {
         // A state takes one or two kB, and every text has its own.
         *factory.limits_mut() = ParserLimits {
             max_lexer_states: 20_000,
-            step_max_items: 2_000_000,
+            step_max_items: MOST_ITEMS,
             max_grammar_size: 100_000,
             precompute_large_lexemes: false,
             verbose_errors: false,
@@ -142,7 +150,7 @@ impl GrammarCompiler {
         let mut parser = self.factory.create_parser(grammar).map_err(|error| failed(&error))?;
         parser.start_without_prompt();
         // A copy, so that the original is still at its beginning.
-        let mut state = ConstraintState { parser: parser.deep_clone() };
+        let mut state = ConstraintState::new(parser.deep_clone());
         match state.allowed() {
             Err(_) if state.parser.stop_reason() == StopReason::NoExtensionBias => {
                 let message = "no token of the vocabulary can begin a text that follows it";
@@ -158,7 +166,7 @@ impl Constraint {
     /// The constraint at the beginning of a text.
     pub(crate) fn begin(&self) -> ConstraintState {
         let start = self.start.lock().unwrap_or_else(PoisonError::into_inner);
-        ConstraintState { parser: start.deep_clone() }
+        ConstraintState::new(start.deep_clone())
     }
 
     /// Whether a text of these tokens follows the grammar from beginning to end.
@@ -177,6 +185,11 @@ impl Constraint {
 }
 
 impl ConstraintState {
+    fn new(parser: TokenParser) -> Self {
+        let created = created(&parser);
+        Self { parser, created }
+    }
+
     /// What may come next.
     ///
     /// # Errors
@@ -186,7 +199,9 @@ impl ConstraintState {
             return Ok(Allowed::End);
         }
         let end = self.parser.is_accepting();
-        match self.parser.compute_mask() {
+        let mask = self.parser.compute_mask();
+        self.check_work()?;
+        match mask {
             Ok(tokens) => Ok(Allowed::Tokens { tokens, end }),
             // What could follow has no token in this vocabulary.
             Err(_) if self.parser.stop_reason() == StopReason::NoExtensionBias => match end {
@@ -195,14 +210,33 @@ impl ConstraintState {
                     Err(Error::constraint("the vocabulary has no token with which the text could go on"))
                 }
             },
-            Err(error) => Err(failed(&error)),
+            Err(error) => Err(self.failed(&error)),
+        }
+    }
+
+    fn failed(&self, error: &impl fmt::Display) -> Error {
+        match self.parser.stop_reason() {
+            StopReason::ParserTooComplex => too_ambiguous(),
+            _ => failed(error),
+        }
+    }
+
+    /// Refuses to go on if the last token and the mask behind it took too much work. The work grows gradually with the text,
+    /// so that the token that is one too many takes little more than the one before it.
+    fn check_work(&mut self) -> Result<()> {
+        let created = created(&self.parser);
+        let (items, rows) = (created.0 - self.created.0, created.1 - self.created.1);
+        self.created = created;
+        match items.saturating_mul(items / rows.max(1)) > MOST_COMPARISONS {
+            true => Err(too_ambiguous()),
+            false => Ok(()),
         }
     }
 
     /// Takes the token that was chosen.
     pub fn commit(&mut self, id: u32) -> Result<()> {
-        self.parser.consume_token(id).map_err(|error| failed(&error))?;
-        self.parser.check_stop().map(drop).map_err(|error| failed(&error))
+        self.parser.consume_token(id).map_err(|error| self.failed(&error))?;
+        self.parser.check_stop().map(drop).map_err(|error| self.failed(&error))
     }
 
     /// Whether the text follows the grammar and nothing can be added.
@@ -274,26 +308,59 @@ fn with_white_space(schema: &Value) -> Result<Value> {
     Ok(Value::Object(schema))
 }
 
-/// Looks at a schema without recursion: how deep it is, and whether the library can compute with its numbers.
+/// What a value inside a schema is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// A schema, or a list of schemas.
+    Schema,
+    /// Schemas by names that the schema's author chose, such as `properties`.
+    Named,
+    /// Values of the text, such as those of `enum`.
+    Data,
+}
+
+/// Keywords that say something about a text which can't be enforced, and which the library takes for annotations.
+const NOT_ENFORCED: [&str; 2] = ["contentMediaType", "contentEncoding"];
+
+/// Looks at a schema without recursion: how deep it is, whether the library can compute with its numbers, and whether it has
+/// keywords that the library would ignore.
 fn check_values(schema: &Value) -> Result<()> {
-    let mut values = vec![(schema, 0)];
-    while let Some((value, depth)) = values.pop() {
+    let mut values = vec![(schema, 0, Part::Schema)];
+    while let Some((value, depth, part)) = values.pop() {
         if depth > DEEPEST_SCHEMA {
             return Err(Error::constraint(format!("nested more deeply than {DEEPEST_SCHEMA} levels")));
         }
         match value {
-            Value::Array(array) => values.extend(array.iter().map(|value| (value, depth + 1))),
+            Value::Array(array) => values.extend(array.iter().map(|value| (value, depth + 1, part))),
             Value::Object(object) => {
-                let multiple = object.get("multipleOf").and_then(Value::as_f64);
-                if multiple.is_some_and(|multiple| !MULTIPLES.contains(&multiple)) {
-                    return Err(Error::constraint("multipleOf must be from 0.0001 to 10000"));
+                if part == Part::Schema {
+                    check_keywords(object)?;
                 }
-                values.extend(object.values().map(|value| (value, depth + 1)));
+                let inside = |name: &str| match (part, name) {
+                    (Part::Data, _) | (Part::Schema, "enum" | "const" | "default" | "examples") => Part::Data,
+                    (
+                        Part::Schema,
+                        "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
+                    ) => Part::Named,
+                    (Part::Schema | Part::Named, _) => Part::Schema,
+                };
+                values.extend(object.iter().map(|(name, value)| (value, depth + 1, inside(name))));
             }
             _ => {}
         }
     }
     Ok(())
+}
+
+fn check_keywords(schema: &serde_json::Map<String, Value>) -> Result<()> {
+    let multiple = schema.get("multipleOf").and_then(Value::as_f64);
+    if multiple.is_some_and(|multiple| !MULTIPLES.contains(&multiple)) {
+        return Err(Error::constraint("multipleOf must be from 0.0001 to 10000"));
+    }
+    match NOT_ENFORCED.into_iter().find(|name| schema.contains_key(*name)) {
+        Some(name) => Err(Error::constraint(format!("{name} is not supported in a schema"))),
+        None => Ok(()),
+    }
 }
 
 /// The whole text has to match anyway, so anchors around an expression say nothing.
@@ -310,8 +377,23 @@ pub(crate) fn literal(text: &str) -> String {
     text.chars().map(|c| format!(r"\x{{{:x}}}", c as u32)).collect()
 }
 
+/// Items and rows that a parser has created so far.
+fn created(parser: &TokenParser) -> (usize, usize) {
+    let stats = parser.parser_stats();
+    (stats.all_items, stats.rows)
+}
+
+fn too_ambiguous() -> Error {
+    Error::constraint("it is too ambiguous or too large: there are too many ways to read the text so far")
+}
+
 fn failed(error: &impl fmt::Display) -> Error {
-    Error::constraint(reason(&error.to_string()))
+    let message = reason(&error.to_string());
+    if message.contains("coerce_one_of") {
+        Error::constraint("oneOf is only supported where its alternatives exclude each other: use anyOf")
+    } else {
+        Error::constraint(message)
+    }
 }
 
 /// The first lines of what the library says, without its marks.
@@ -348,5 +430,44 @@ impl fmt::Debug for Constraint {
 impl fmt::Debug for ConstraintState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ConstraintState")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Items that a parser creates until a text has `most` tokens or is refused, and the refusal.
+    fn work(grammar: &str, text: &str, most: usize) -> (usize, Option<String>) {
+        let tokenizer = Tokenizer::gpt2();
+        let compiler = GrammarCompiler::new(&tokenizer, tokenizer.vocab_size()).unwrap();
+        let constraint = match compiler.compile(&Grammar::Gbnf(grammar.to_owned())) {
+            Ok(constraint) => constraint,
+            Err(error) => return (0, Some(error.to_string())),
+        };
+        let mut state = constraint.begin();
+        for &id in tokenizer.encode(text).unwrap().iter().cycle().take(most) {
+            if let Err(error) = state.allowed().and_then(|_| state.commit(id)) {
+                return (state.created.0, Some(error.to_string()));
+            }
+        }
+        (state.created.0, None)
+    }
+
+    #[test]
+    fn an_ambiguous_grammar_ends_after_a_bounded_number_of_items() {
+        let ambiguous = [
+            "root ::= e\ne ::= e e | e e e | [a-z ] | \"th\" | \"the\"",
+            "root ::= e\ne ::= e e | [a-z ]",
+            "root ::= e\ne ::= e e e e | [a-z ]",
+            "root ::= e e\ne ::= e e | f f\nf ::= e f | [a-z ] | f \"t\"",
+        ];
+        for grammar in ambiguous {
+            let (items, refused) = work(grammar, " the end of the world", 200);
+            assert!(refused.is_some_and(|refused| refused.contains("too ambiguous")), "{grammar}");
+            assert!(items < 40 * MOST_ITEMS, "{grammar}: {items}");
+        }
+        let plain = "root ::= (word \" \")* word\nword ::= [a-z]+ | e\ne ::= \"(\" e \")\" | [a-z]";
+        assert_eq!(work(plain, "the end of the world ", 200).1, None);
     }
 }

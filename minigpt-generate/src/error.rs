@@ -35,7 +35,8 @@ pub enum Error {
     },
     /// Nothing may come next.
     #[error(
-        "no token is left to choose after {position} tokens: bad_words_ids, suppress_tokens and min_new_tokens forbid all"
+        "no token is left to choose after {position} tokens: the schema or grammar, logit_bias, bad_words_ids, suppress_tokens \
+         and min_new_tokens forbid all"
     )]
     NoToken {
         /// How many tokens the row had.

@@ -24,6 +24,16 @@ const all = crates
   .map(source)
   .join("\n");
 
+/** Messages that the page's own requests can't meet. */
+const NOT_FOR_THE_PAGE = [
+  "the body is compressed",
+  "the body is not UTF-8",
+  "the body must be a JSON object",
+  "the body can't be understood",
+  "the body is more than one JSON value",
+  "{name}: {why}",
+];
+
 test("every translated message is one that the server has", () => {
   for (const [english] of CHINESE) {
     // What stands between its values; their names may differ.
@@ -57,6 +67,31 @@ test("every message about the inside of a model and about runs has a translation
   );
 });
 
+test("every message about the server as a whole has a translation, also one that is made before its problem", () => {
+  const files = ["access", "backlog", "body", "budget", "job", "problem", "texts"].map(
+    (name) => `minigpt-serve/src/${name}.rs`,
+  );
+  const folders = ["minigpt-serve/src/inspect/", "minigpt-serve/src/runs/"].flatMap(rust);
+  const made =
+    /(?:let message =|true =>|false =>|(?:Problem|Self)::(?:unavailable|new|bad)\(|refuse\()\s*(?:StatusCode::\w+,\s*)?&?(?:format!\(\s*)?"([a-zA-Z{][^\n]*? [^\n]*?)"(?:,|\)|;|\n)/g;
+  const found = [...files, ...folders]
+    .map(source)
+    // What tests of Rust say is not said to a page.
+    .map((text) => text.split("#[cfg(test)]")[0])
+    .flatMap((text) => [...text.matchAll(made)])
+    .map(([, message]) => message)
+    .filter((message) => !NOT_FOR_THE_PAGE.some((part) => message.includes(part)));
+  assert.ok(found.length > 20, `${found.length} messages were found`);
+  const known = (message) => {
+    const filled = message.replace(/\{[^}]*\}/g, "7");
+    return CHINESE.some(([english]) => patternOf(english).test(filled));
+  };
+  assert.deepEqual(
+    found.filter((message) => !known(message)),
+    [],
+  );
+});
+
 test("values come into the Chinese sentence", () => {
   use("zh");
   const chinese = (message) => said(message, "zh");
@@ -69,6 +104,12 @@ test("values come into the Chinese sentence", () => {
       "This model's maximum context length is 128 tokens, but the prompt has 300. Shorten it: nothing is cut silently.",
     ),
     "这个模型最多能读 128 个词元，而这段文字有 300 个。请缩短一些。",
+  );
+  assert.equal(
+    chinese(
+      "This model's maximum context length is 128 tokens, and the prompt has as many, which leaves no room for an answer. Shorten it: nothing is cut silently.",
+    ),
+    "这个模型最多能读 128 个词元，而这段文字正好有这么多，没有地方写回答了。请缩短一些。",
   );
   assert.equal(
     chinese('there is no model "x.y" here; there is a, b'),

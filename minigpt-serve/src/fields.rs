@@ -100,7 +100,7 @@ const FIELDS: &[Field] = &[
     refused("web_search_options", "there is no web search here", &[]),
     // Length and stopping.
     done("max_tokens", WRITE, HARMLESS),
-    done("max_completion_tokens", &[Chat], HARMLESS),
+    done("max_completion_tokens", WRITE, HARMLESS),
     done("n_predict", WRITE, HARMLESS),
     done("min_tokens", WRITE, HARMLESS),
     done("max_output_tokens", &[Responses], Elsewhere::Refused { because: "use max_tokens", unless: &[] }),
@@ -237,9 +237,8 @@ const FIELDS: &[Field] = &[
     // Text to ids and back.
     done("parse_special", &[Tokenize], NOT_HERE),
     done("with_pieces", &[Tokenize], NOT_HERE),
-    // The models here have no token that must stand before a text.
-    harmless("add_special"),
-    harmless("add_special_tokens"),
+    done("add_special", &[Tokenize], HARMLESS),
+    done("add_special_tokens", &[Tokenize], HARMLESS),
     refused("return_token_strs", "use with_pieces", OFF),
     // Bookkeeping.
     harmless("user"),

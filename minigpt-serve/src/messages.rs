@@ -6,7 +6,7 @@ use crate::problem::Problem;
 use crate::prompts::check;
 use crate::record::Account;
 use crate::served_model::ServedModel;
-use minigpt_chat::{Format, Message, Talk, TalkEnd, ToolForm, ToolParser};
+use minigpt_chat::{Format, Message, Talk, TalkEnd, ToolForm, ToolParser, today};
 use minigpt_tokenizer::Tokenizer;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -100,6 +100,11 @@ pub(crate) struct ToolUse {
 }
 
 impl ToolUse {
+    /// The text behind which an answer ends that may have one call only.
+    pub fn stop(&self) -> Option<&'static str> {
+        if self.parallel { None } else { self.form.close() }
+    }
+
     pub fn parser(&self) -> ToolParser {
         ToolParser::new(self.form, self.names.clone())
     }
@@ -107,6 +112,8 @@ impl ToolUse {
 
 /// The most tools of a request, and the most values for a template.
 const MOST_TOOLS: usize = 256;
+/// Dates that llama.cpp's server gives to templates, with their formats. Without them some templates name a day long ago.
+const DATES: [(&str, &str); 2] = [("date_string", "%d %b %Y"), ("datetime", "%b %d %Y")];
 /// Names that a chat template has from us.
 const OUR_NAMES: [&str; 5] =
     ["messages", "tools", "documents", "add_generation_prompt", "continue_final_message"];
@@ -139,6 +146,11 @@ impl TalkFields {
             }
             known
         });
+        for (name, format) in DATES {
+            if model.mentions(name) {
+                values.entry(name).or_insert_with(|| today(format).into());
+            }
+        }
         if let Some(effort) = self.reasoning_effort {
             if !model.mentions("reasoning_effort") {
                 let message =

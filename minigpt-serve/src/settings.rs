@@ -46,6 +46,9 @@ pub(crate) struct Sampling {
     /// Tokens to write at most; 0 only reads the prompt. Default: 16 for `/v1/completions`, elsewhere as many as the context holds.
     #[schema(minimum = 0, example = 16)]
     max_tokens: Option<u64>,
+    /// The same under OpenAI's newer name, which wins over the others.
+    #[schema(minimum = 0)]
+    max_completion_tokens: Option<u64>,
     /// The same, as llama.cpp calls it; -1 for as many as the context holds.
     #[schema(minimum = -1)]
     n_predict: Option<i64>,
@@ -177,7 +180,7 @@ impl Sampling {
         let theirs = at_least("n_predict", self.n_predict, -1)?;
         let n_predict = theirs.map(|n| u64::try_from(n).ok());
         let most = either(["max_tokens", "n_predict"], self.max_tokens.map(Some), n_predict)?;
-        Ok(most.flatten())
+        Ok(self.max_completion_tokens.or(most.flatten()))
     }
 }
 
@@ -360,6 +363,11 @@ impl Settings {
         self.request.config.constraint = constraint;
     }
 
+    /// Ends the texts at one more string, which is not part of them.
+    pub fn stop_at(&mut self, text: &str) {
+        self.request.config.stop_strings.push(text.to_owned());
+    }
+
     /// How tokens are chosen.
     pub fn config(&self) -> &GenerationConfig {
         &self.request.config
@@ -376,14 +384,15 @@ fn biases(model: &ServedModel, given: &Value, route: Route) -> Result<Vec<(u32, 
     let vocab_size = model.gpt.config().vocab_size;
     let mut biases = Vec::new();
     let mut add = |token: &Value, bias: &Value| {
-        let bias = if *bias == false { -100.0 } else { bias.as_f64().ok_or_else(wrong)? };
+        let never = *bias == false;
+        let bias = if never { f64::NEG_INFINITY } else { bias.as_f64().ok_or_else(wrong)? };
         let ids = match token {
             Value::String(text) => ids_of(model, text)?,
             token => vec![token.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(wrong)?],
         };
         for id in ids {
             check_id("logit_bias", id, vocab_size)?;
-            if !(-100.0..=100.0).contains(&bias) {
+            if !never && !(-100.0..=100.0).contains(&bias) {
                 let message = format!("logit_bias of {id} must be from -100 to 100, but is {bias}");
                 return Err(Problem::field("logit_bias", message));
             }

@@ -5,7 +5,7 @@ use crate::problem::Problem;
 use crate::served_model::ServedModel;
 use minigpt_generate::{Constraint, Grammar, GrammarCompiler};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -43,6 +43,22 @@ pub(crate) struct Structured {
 }
 
 impl Structured {
+    /// Takes the format from `text.format` of `/v1/responses`, which has the schema beside the type.
+    pub fn set_text_format(&mut self, format: &Value) -> Result<(), Problem> {
+        let taken = match format.get("type").and_then(Value::as_str) {
+            Some("text") if format.get("schema").is_none() => return Ok(()),
+            Some("json_schema") => json!({ "type": "json_schema", "json_schema": format }),
+            _ => format.clone(),
+        };
+        if self.response_format.as_ref().is_some_and(|given| !given.is_null()) {
+            let message =
+                "text.format and response_format both say what the text looks like: give one of them";
+            return Err(Problem::field("text", message));
+        }
+        self.response_format = Some(taken);
+        Ok(())
+    }
+
     /// The one grammar that is asked for, with the field that asks for it.
     fn grammar(self) -> Result<Option<(&'static str, Grammar)>, Problem> {
         let given = [
@@ -120,12 +136,28 @@ fn response_format(mut value: Value) -> Result<Option<Grammar>, Problem> {
     let wrong = |message: &str| Problem::field("response_format", format!("response_format{message}"));
     let format = value.as_object_mut().ok_or_else(|| wrong(" must be an object"))?;
     let kind = format.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let schema = format.remove("schema").filter(|schema| !schema.is_null());
+    let mut take = |name: &str| format.remove(name).filter(|value| !value.is_null());
+    let (schema, named) = (take("schema"), take("json_schema"));
+    // A schema that would have no effect is refused.
+    let misplaced = match kind.as_str() {
+        "text" if schema.is_some() => Some("schema"),
+        "text" | "json_object" if named.is_some() => Some("json_schema"),
+        "json_schema" if schema.is_some() && named.is_some() => Some("schema"),
+        _ => None,
+    };
+    if let Some(name) = misplaced {
+        return Err(match kind.as_str() {
+            "json_schema" => {
+                wrong(".schema and response_format.json_schema are both given: give one of them")
+            }
+            _ => wrong(&format!(".{name} has no effect with type {kind}: use type json_schema")),
+        });
+    }
     match kind.as_str() {
         "text" => Ok(None),
         "json_object" => Ok(Some(schema.map_or(Grammar::JsonObject, Grammar::JsonSchema))),
         "json_schema" => {
-            let mut named = format.remove("json_schema").filter(|named| !named.is_null());
+            let mut named = named;
             let inner = named.as_mut().and_then(Value::as_object_mut);
             if let Some(inner) = &inner
                 && inner.get("strict").is_some_and(|strict| !strict.is_boolean() && !strict.is_null())

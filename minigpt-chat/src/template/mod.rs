@@ -15,6 +15,7 @@ mod source;
 mod time;
 
 pub(crate) use source::names;
+pub use time::today;
 
 use crate::error::{Error, Result};
 use bounds::Budget;

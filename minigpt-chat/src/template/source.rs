@@ -87,30 +87,54 @@ pub(crate) fn names(source: &str) -> HashSet<String> {
 /// as a block that does nothing. The engine does not know them.
 pub(super) fn without_generation(source: &str) -> Cow<'_, str> {
     let mut plain = String::new();
-    let mut rest = source;
-    while let Some(start) = rest.find("{%") {
+    let (mut rest, mut raw) = (source, false);
+    while let Some(start) = rest.find('{') {
         let (before, tag) = rest.split_at(start);
         plain.push_str(before);
-        let end = tag.find("%}").map_or(tag.len(), |end| end + 2);
-        let word = tag[2..].get(..end.saturating_sub(4)).unwrap_or("");
-        let name = word.trim_start_matches(['-', '+']).trim_end_matches(['-', '+']).trim();
+        let end = match tag.as_bytes().get(1) {
+            Some(b'{') if !raw => end_of(tag, "}}"),
+            Some(b'#') if !raw => tag.find("#}").map_or(tag.len(), |end| end + 2),
+            Some(b'%') => end_of(tag, "%}"),
+            _ => 1,
+        };
+        let (tag, after) = tag.split_at(end);
+        rest = after;
+        let inside = tag.strip_prefix("{%").and_then(|tag| tag.strip_suffix("%}")).unwrap_or_default();
+        let name = inside.trim_matches(['-', '+']).trim();
         let instead = match name {
-            "generation" => "with",
-            "endgeneration" => "endwith",
+            "generation" if !raw => "with",
+            "endgeneration" if !raw => "endwith",
             _ => {
-                plain.push_str("{%");
-                rest = &tag[2..];
-                continue;
+                raw = if raw { name != "endraw" } else { name == "raw" };
+                name
             }
         };
-        plain.push_str(&tag[..end].replacen(name, instead, 1));
-        rest = &tag[end..];
+        match name == instead {
+            true => plain.push_str(tag),
+            false => plain.push_str(&tag.replacen(name, instead, 1)),
+        }
     }
     if plain.is_empty() {
         return source.into();
     }
     plain.push_str(rest);
     plain.into()
+}
+
+/// Where a tag ends that begins the text: behind what closes it, outside of its strings.
+fn end_of(tag: &str, close: &str) -> usize {
+    let mut quote = None;
+    let mut characters = tag.char_indices().skip(2);
+    while let Some((at, c)) = characters.next() {
+        match quote {
+            Some(_) if c == '\\' => drop(characters.next()),
+            Some(open) if c == open => quote = None,
+            None if tag[at..].starts_with(close) => return at + close.len(),
+            None if c == '"' || c == '\'' => quote = Some(c),
+            _ => {}
+        }
+    }
+    tag.len()
 }
 
 /// Whether a token adds to the depth of the expression that it stands in. Names of variables do so too, which costs
@@ -127,4 +151,27 @@ fn links(token: &Token<'_>) -> bool {
             | Token::Int128(_)
             | Token::Float(_)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generation_is_a_block_only_where_the_template_has_a_tag() {
+        let same = [
+            "{{ '{% generation %}' }}",
+            "{{ \"it's {% generation %}\" }}{{ '\\'{% endgeneration %}' }}",
+            "{% set x = '%}{% generation %}' %}",
+            "{# {% generation %} #}",
+            "{% raw %}{% generation %}{{ ' {% endraw %}",
+            "a { b {% if generation %}{% endif %}",
+        ];
+        for source in same {
+            assert_eq!(without_generation(source), source);
+        }
+        let source = "{%- generation -%}{{ '}}' }}{%endgeneration%}{% raw %}{{{% endraw %}{% generation %}";
+        let want = "{%- with -%}{{ '}}' }}{%endwith%}{% raw %}{{{% endraw %}{% with %}";
+        assert_eq!(without_generation(source), want);
+    }
 }

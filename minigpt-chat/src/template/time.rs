@@ -30,6 +30,11 @@ pub(super) fn strftime_now(format: &str) -> Result<String, Error> {
     strftime(format, now)
 }
 
+/// The date of today in UTC, in a format of C's `strftime`; empty if the format is not supported.
+pub fn today(format: &str) -> String {
+    strftime_now(format).unwrap_or_default()
+}
+
 /// Year, month from 1 and day from 1 of a number of days since 1970.
 fn date(days: u64) -> (u64, u64, u64) {
     // In years that begin with March, so that a leap day is the last of its year; 719,468 days lie between 0000-03-01 and 1970.

@@ -134,18 +134,22 @@ fn target(args: &ExportArgs) -> Result<Option<Target>> {
     })
 }
 
-/// How a model of a run was trained: its own checkpoint says it with the optimizer's state, `last/` says it of `best/`.
+/// How a model of a run was trained: its own checkpoint says it with the optimizer's state, `last/` says it of `best/`, whose
+/// moments it has if both are of the same step.
 fn training(model: &Path) -> Result<Option<nanogpt::NanoGptTraining>> {
     let is_best = model.file_name().is_some_and(|name| name == "best");
-    let (folder, own) =
-        if is_best { (model.with_file_name("last"), false) } else { (model.to_owned(), true) };
+    let folder = if is_best { model.with_file_name("last") } else { model.to_owned() };
     if !folder.is_dir() || !checkpoint::exists(&folder)? {
         return Ok(None);
     }
     let State { step, best, train, .. } = checkpoint::state(&folder)?;
-    let is_adamw = train.optimizer == OptimizerKind::AdamW;
-    let optimizer = (own && is_adamw).then(|| nanogpt::OptimizerState {
-        moments: folder.join("optimizer.safetensors"),
+    let iter_num = match best {
+        Some(best) if is_best => best.step,
+        _ => step,
+    };
+    let has_moments = iter_num == step && train.optimizer == OptimizerKind::AdamW;
+    let optimizer = Some(nanogpt::OptimizerState {
+        moments: has_moments.then(|| folder.join("optimizer.safetensors")),
         learning_rate: train.learning_rate,
         betas: (train.beta1, train.beta2),
         eps: train.eps,
@@ -159,10 +163,7 @@ fn training(model: &Path) -> Result<Option<nanogpt::NanoGptTraining>> {
         "grad_clip": train.grad_clip, "eval_interval": train.eval_interval, "eval_iters": train.eval_iters,
     });
     Ok(Some(nanogpt::NanoGptTraining {
-        iter_num: match best {
-            Some(best) if !own => best.step,
-            _ => step,
-        },
+        iter_num,
         best_val_loss: best.and_then(|best| best.val_loss),
         settings: settings.as_object().cloned().unwrap_or_default(),
         optimizer,

@@ -19,6 +19,7 @@ mod odd_inputs;
 mod program;
 mod random;
 mod run_folders;
+mod serving;
 mod templates;
 
 use fixtures::Fixtures;
@@ -35,7 +36,7 @@ type Outcome = Result<(), String>;
 /// One kind of attack, in a folder of its own.
 type Attack = fn(&mut Random, &Fixtures, &Path) -> Outcome;
 
-const ATTACKS: [(&str, Attack); 13] = [
+const ATTACKS: [(&str, Attack); 14] = [
     ("kill", kills::kill),
     ("signal", kills::signal),
     ("fault", faults::fault),
@@ -48,6 +49,7 @@ const ATTACKS: [(&str, Attack); 13] = [
     ("record", run_folders::record),
     ("signals", run_folders::signals),
     ("numbers", run_folders::numbers),
+    ("serve", serving::serve),
     ("moved", run_folders::moved),
 ];
 

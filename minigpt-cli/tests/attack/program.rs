@@ -129,8 +129,8 @@ impl Running {
         Ended { shown: self.shown, status, stderr, problem }
     }
 
-    /// In kB, where the system says.
-    fn memory(&self) -> u64 {
+    /// The most memory that it has held so far, in kB, where the system says.
+    pub fn memory(&self) -> u64 {
         let about = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = about.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)

@@ -1,7 +1,8 @@
 //! `minigpt export` as a person types it.
 
-use crate::support::{self, Place, SPECIAL, answer, refused};
+use crate::support::{self, Place, SPECIAL, answer, minigpt, refused};
 use minigpt_formats::hugging_face;
+use minigpt_formats::torch::{TorchArchive, Value as PickleValue};
 use minigpt_model::{Config, Device, Gpt, Tensor, Weight};
 use minigpt_tokenizer::{BpeTrainer, Tokenizer};
 use serde_json::Value;
@@ -120,7 +121,7 @@ fn a_gguf_file_is_what_its_type_says_or_is_refused() {
     // Some fit, and what became of the others is said.
     let wide = place.model("wide", of_width(64), Some(&tokenizer));
     let args = export(&wide, &place.text("wide.gguf"), "q4_k_s");
-    let said = support::minigpt(&args.each_ref().map(String::as_str)).run().success();
+    let said = minigpt(&args.each_ref().map(String::as_str)).run().success();
     let shown = ["7 of 9 matrices are q5_0, q5_1, q8_0", "2 × q4_k (", "19 × f32 ("];
     support::assert_contains(said.stdout(), &shown);
 }
@@ -167,6 +168,58 @@ fn a_checkpoint_for_nanogpt_comes_back_as_the_same_model() {
     assert_eq!((&found["tokenizer"], &found["largest_difference"]), (&"meta.pkl".into(), &0.0.into()));
     let ids = |model: &str| answer(&["inspect", "--model", model, "--prompt", "好a", "--json", "--full"]);
     assert_eq!(ids(&model), ids(&back));
+}
+
+/// The number of a field of an exported checkpoint, such as `optimizer/param_groups/0/lr`.
+fn number(root: &PickleValue, path: &str) -> f64 {
+    let found = path.split('/').fold(root, |value, part| match part.parse::<usize>() {
+        Ok(at) => &value.as_list().unwrap()[at],
+        Err(_) => value.get(part).unwrap_or_else(|| panic!("{path} is missing")),
+    });
+    match found {
+        PickleValue::Float(number) => *number,
+        PickleValue::Int(number) => *number as f64,
+        other => panic!("{path} is {other:?}"),
+    }
+}
+
+#[test]
+fn a_run_takes_its_step_its_best_loss_and_its_optimizer_along_to_nanogpt() {
+    let place = Place::new();
+    let text = place.write("text.txt", "the cat sat on the mat. a dog ran by the sea. ".repeat(60));
+    let config = place.write(
+        "config.toml",
+        format!(
+            "[model]\npreset = \"shakespeare-char\"\nn_layer = 1\nn_head = 2\nn_embd = 16\nblock_size = 16\ndropout = 0.0\n\
+             [data]\npath = {text:?}\n[train]\nbatch_size = 4\nmax_iters = 6\nwarmup_iters = 2\neval_interval = 3\n\
+             eval_iters = 2\nlog_interval = 1\nsave_interval = 2\nlearning_rate = 2e-3\nbeta2 = 0.97\n\
+             weight_decay = 0.2\noptimizer = \"adamw\"\n"
+        ),
+    );
+    let run = place.text("run");
+    minigpt(&["train", "--quiet", "--config", &config, "--out", &run]).run().success();
+    let export = |name: &str| {
+        let (model, out) = (format!("{run}/{name}"), place.text(&format!("{name}.pt")));
+        answer(&["export", "--model", &model, "--to", "nanogpt", "--out", &out, "--force", "--json"]);
+        fs::read(out).unwrap()
+    };
+    let moments = |root: &PickleValue| match root.get("optimizer").unwrap().get("state").unwrap() {
+        PickleValue::Dict(state) => state.len(),
+        other => panic!("{other:?}"),
+    };
+    let [last, best] = ["last", "best"].map(export);
+    let [last, best] = [&last, &best].map(|bytes| TorchArchive::open(bytes).unwrap().root);
+    assert_eq!(number(&last, "iter_num"), 6.0);
+    assert!(moments(&last) > 0);
+    let best_step = number(&best, "iter_num");
+    assert!(best_step == 3.0 || best_step == 6.0, "{best_step}");
+    assert_eq!(moments(&best) > 0, best_step == 6.0, "the moments are those of step 6");
+    for root in [&last, &best] {
+        let group = |name: &str| number(root, &format!("optimizer/param_groups/0/{name}"));
+        assert_eq!((group("lr"), group("weight_decay"), group("betas/1")), (2e-3, 0.2, 0.97));
+        let loss = number(root, "best_val_loss");
+        assert!(loss > 0.0 && loss < 10.0, "{loss}");
+    }
 }
 
 #[test]
@@ -252,7 +305,7 @@ fn a_model_of_questions_takes_its_template_and_its_end_along() {
     }
     // All three are asked the same, and end the same.
     let ask = |model: &str| {
-        let done = support::minigpt(&["generate", "--model", model, "-p", "the cat", "--json", "-n", "9"]);
+        let done = minigpt(&["generate", "--model", model, "-p", "the cat", "--json", "-n", "9"]);
         let answer = done.run().success().json();
         (answer["prompt_ids"].clone(), answer["completions"].clone())
     };

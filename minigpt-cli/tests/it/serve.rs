@@ -252,6 +252,33 @@ fn what_can_not_be_served_is_said_and_a_server_for_all_is_said_aloud() {
     assert_contains(&open.stop(), &["anybody who can reach this machine", "--api-key"]);
 }
 
+#[test]
+fn a_strict_server_refuses_other_models_and_an_allowed_host_is_answered() {
+    let (_place, model) = place(32);
+    let ask = |served: &Served, host: &str, model: &str| {
+        let body = json!({ "prompt": "a", "max_tokens": 1, "model": model }).to_string();
+        let mut stream = TcpStream::connect(served.address().trim_start_matches("http://")).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        let head = "connection: close\r\ncontent-type: application/json";
+        let length = body.len();
+        write!(
+            stream,
+            "POST /v1/completions HTTP/1.1\r\nhost: {host}\r\n{head}\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer[9..12].parse::<u16>().unwrap()
+    };
+    let served = Served::new(&["--model", &model]);
+    assert_eq!((ask(&served, "localhost", "other"), ask(&served, "minigpt", "model")), (200, 403));
+    served.stop();
+    let served = Served::new(&["--model", &model, "--strict-model", "--allowed-host", "minigpt"]);
+    assert_eq!((ask(&served, "localhost", "other"), ask(&served, "minigpt", "model")), (404, 200));
+    assert_eq!(ask(&served, "elsewhere", "model"), 403);
+    served.stop();
+}
+
 /// Whoever replaces the files of a model, or cuts them, does so for the next start.
 #[test]
 fn files_that_are_replaced_change_nothing() {

@@ -21,15 +21,22 @@ pub struct NanoGptTraining {
     pub best_val_loss: Option<f64>,
     /// The settings, under nanoGPT's names: numbers, switches and texts.
     pub settings: Map<String, Value>,
-    /// What AdamW remembered.
+    /// AdamW's settings and moments; nanoGPT's own settings without moments if not set.
     pub optimizer: Option<OptimizerState>,
+}
+
+impl NanoGptTraining {
+    fn moments(&self) -> Option<&Path> {
+        self.optimizer.as_ref()?.moments.as_deref()
+    }
 }
 
 /// AdamW's state.
 #[derive(Debug, Clone)]
 pub struct OptimizerState {
-    /// A safetensors file with the moments of each parameter, `m.NAME` and `v.NAME`, in GPT-2's layout.
-    pub moments: PathBuf,
+    /// A safetensors file with the moments of each parameter, `m.NAME` and `v.NAME`, in GPT-2's layout. If not set, the
+    /// optimizer is written as one that has not made a step.
+    pub moments: Option<PathBuf>,
     /// The learning rate.
     pub learning_rate: f64,
     /// How much of the moments stays each step.
@@ -56,7 +63,7 @@ pub fn save(
         return Err(Error::bad(path, reason));
     }
     let tensors = tensors(model.config);
-    let file = training.optimizer.as_ref().map(|state| Mapped::open(&state.moments)).transpose()?;
+    let file = training.moments().map(Mapped::open).transpose()?;
     let moments = file.as_ref().map(|file| Moments::open(file.bytes(), &tensors)).transpose();
     let moments = moments.map_err(|message| Error::bad(path, message))?;
     let copies = if moments.is_some() { 3 } else { 1 };
@@ -237,7 +244,7 @@ fn optimizer(out: &mut PickleWriter, training: &NanoGptTraining, tensors: &[Thei
     out.text("state");
     out.dict(|out| {
         for (number, &i) in numbered.iter().enumerate() {
-            if training.optimizer.is_none() {
+            if training.moments().is_none() {
                 break;
             }
             out.int(number);
@@ -255,7 +262,7 @@ fn optimizer(out: &mut PickleWriter, training: &NanoGptTraining, tensors: &[Thei
         Some(state) => state.clone(),
         // nanoGPT's own.
         None => OptimizerState {
-            moments: PathBuf::new(),
+            moments: None,
             learning_rate: 6e-4,
             betas: (0.9, 0.95),
             eps: 1e-8,
@@ -356,7 +363,7 @@ mod tests {
             best_val_loss: Some(1.5),
             settings: settings.as_object().unwrap().clone(),
             optimizer: Some(OptimizerState {
-                moments: folder.path().join("o"),
+                moments: Some(folder.path().join("o")),
                 learning_rate: 1e-3,
                 betas: (0.9, 0.99),
                 eps: 1e-8,
@@ -381,6 +388,19 @@ mod tests {
         let moment = read.tensor(state[2].1.get("exp_avg").unwrap()).unwrap().unwrap();
         assert_eq!(moment.shape, [12, 4]);
         assert_eq!(crate::nanogpt::dataset(&bytes).as_deref(), Some("x"));
+        // Without moments the settings are still those of the run.
+        let mut begun = training;
+        begun.optimizer.as_mut().unwrap().moments = None;
+        save(gpt.view(), None, &begun, &path, &mut |_, _| {}).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let optimizer = TorchArchive::open(&bytes).unwrap().root.get("optimizer").unwrap().clone();
+        assert_eq!(optimizer.get("state"), Some(&torch::Value::Dict(Vec::new())));
+        let group = &optimizer.get("param_groups").unwrap().as_list().unwrap()[0];
+        let float = |name: &str| group.get(name).unwrap().clone();
+        assert_eq!(float("lr"), torch::Value::Float(1e-3));
+        assert_eq!(float("weight_decay"), torch::Value::Float(0.2));
+        let betas = group.get("betas").unwrap().as_list().unwrap().to_vec();
+        assert_eq!(betas, [0.9, 0.99].map(torch::Value::Float));
     }
 
     #[test]

@@ -315,6 +315,20 @@ fn what_is_too_much_or_makes_no_sense_is_refused_with_the_reason() {
         (schema(json!(false)), "no value satisfies"),
         (schema(json!({ "type": "text" })), "type"),
         (schema(json!({ "not": { "type": "string" } })), "not"),
+        (
+            schema(json!({ "type": "string", "contentEncoding": "base64" })),
+            "contentEncoding is not supported",
+        ),
+        (
+            schema(
+                json!({ "properties": { "a": { "items": { "type": "string", "contentMediaType": "text/html" } } } }),
+            ),
+            "contentMediaType is not supported",
+        ),
+        (
+            schema(json!({ "oneOf": [{ "type": "string" }, { "type": "string", "maxLength": 3 }] })),
+            "oneOf is only supported where its alternatives exclude each other: use anyOf",
+        ),
         (schema(json!({ "$ref": "https://example.org/schema" })), "ref"),
         (schema(json!({ "$ref": "#/nowhere" })), "nowhere"),
         (schema(json!({ "x-guidance": { "lenient": true } })), "x-guidance"),
@@ -335,7 +349,27 @@ fn what_is_too_much_or_makes_no_sense_is_refused_with_the_reason() {
         let refused = refused(grammar);
         assert!(refused.contains(part), "{refused}");
         assert!(!refused.contains("<backtrace>") && refused.len() < 600, "{refused}");
+        assert!(!refused.contains("coerce_one_of"), "{refused}");
     }
+    // Names of properties and values are no keywords.
+    for accepted in [
+        json!({ "properties": { "contentEncoding": { "type": "string" }, "multipleOf": { "type": "number" } } }),
+        json!({ "enum": [{ "contentEncoding": "base64", "multipleOf": 1e-9 }] }),
+    ] {
+        compiler.compile(&schema(accepted)).unwrap();
+    }
+}
+
+#[test]
+fn a_minimum_length_goes_with_no_schema() {
+    let (_, compiler) = gpt2();
+    let constraint = Some(compiler.compile(&Grammar::Gbnf("root ::= \"a\"".to_owned())).unwrap());
+    let config = GenerationConfig { min_new_tokens: 8, constraint, ..GenerationConfig::default() };
+    let refused = config.validate().unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "min_new_tokens must be 0 where a schema or grammar is given, but is 8: the text ends where the grammar does"
+    );
 }
 
 #[test]
@@ -362,6 +396,7 @@ fn hostile_schemas_take_little() {
         Grammar::Regex("(a?){5000}a{5000}".to_owned()),
         Grammar::Regex("((a{1,1000}){1,1000}){1,1000}".to_owned()),
         Grammar::Gbnf("root ::= root root | \"a\" | \"\"".to_owned()),
+        Grammar::Gbnf("root ::= e\ne ::= e e | e e e | [a-z ] | \"th\" | \"the\"".to_owned()),
         Grammar::Gbnf("root ::= ((\"a\"{0,1000}){0,1000}){0,1000}".to_owned()),
         Grammar::Gbnf(
             (0..5000).map(|i| format!("r{i} ::= r{} r{}\n", i + 1, i + 1)).collect::<String>()
@@ -382,4 +417,43 @@ fn hostile_schemas_take_little() {
             Err(error) => panic!("{name}: {error}"),
         }
     }
+}
+
+#[test]
+fn texts_of_an_ambiguous_grammar_end_with_an_error_and_a_neighbour_finishes() {
+    let (tokenizer, compiler) = gpt2();
+    let grammar = Grammar::Gbnf("root ::= e\ne ::= e e | [a-z ]".to_owned());
+    let constraint = Some(compiler.compile(&grammar).unwrap());
+    let config = EngineConfig { slots: 8, ..EngineConfig::default() };
+    let tokens = Arc::new(tokenizer.clone());
+    let mut engine = Engine::new(gpt(tokenizer.vocab_size(), 256, 1), Some(tokens), &config).unwrap();
+    let hostile = GenerationConfig {
+        max_new_tokens: 200,
+        do_sample: true,
+        top_k: 0,
+        context: ContextRule::Stop,
+        constraint,
+        ..GenerationConfig::default()
+    };
+    for stream in 0..7 {
+        engine.submit(Request { stream, ..Request::new(vec![2], hostile.clone()) }).unwrap();
+    }
+    let free = GenerationConfig { max_new_tokens: 100, ..GenerationConfig::default() };
+    let neighbour = engine.submit(Request::new(vec![3], free)).unwrap();
+    let (mut written, mut failed, mut done) = (0, 0, Vec::new());
+    while !engine.is_idle() {
+        for (id, event) in engine.step() {
+            match event {
+                EngineEvent::Failed(error) => {
+                    assert!(error.to_string().contains("too ambiguous"), "{error}");
+                    failed += 1;
+                }
+                EngineEvent::Done { .. } => done.push(id),
+                EngineEvent::Token { .. } if id != neighbour => written += 1,
+                _ => {}
+            }
+        }
+    }
+    assert_eq!((failed, done), (7, vec![neighbour]));
+    assert!(written < 7 * 60, "{written} tokens were written before the grammar was refused");
 }

@@ -60,6 +60,10 @@ export const CHINESE = [
     "This model's maximum context length is {context} tokens, but the prompt has {prompt}. Shorten it: nothing is cut silently.",
     "这个模型最多能读 {1} 个词元，而这段文字有 {2} 个。请缩短一些。",
   ],
+  [
+    "This model's maximum context length is {context} tokens, and the prompt has as many, which leaves no room for an answer. Shorten it: nothing is cut silently.",
+    "这个模型最多能读 {1} 个词元，而这段文字正好有这么多，没有地方写回答了。请缩短一些。",
+  ],
   ["this model has no tokenizer: give token ids", "这个模型没有分词器，请输入词元编号。"],
   [
     "character {} of the text is {character} (U+{}), which is not in the vocabulary, and the vocabulary has no <unk> to stand for it",
@@ -80,6 +84,44 @@ export const CHINESE = [
   ["the prompt is empty: there must be a token to begin with", "提示是空的：至少要有一个词元。"],
   // The server as a whole.
   ["{limit} requests are waiting already; try again later", "已有 {1} 个请求在排队，请稍后再试。"],
+  [
+    "the engine of {model} has ended after an internal error",
+    "模型 {1} 的引擎因内部错误而停止，请重新启动服务器。",
+  ],
+  [
+    "the answer was ended because the client did not read it: others need the memory",
+    "回答已中断，因为客户端没有读取它：内存要留给其他请求。",
+  ],
+  [
+    "the answers that are being written leave no room for one of this size: try again later",
+    "正在写的回答占满了内存，容不下这么大的一个，请稍后再试。",
+  ],
+  [
+    "this asks for up to {size} numbers (texts × tokens × (1 + log-probabilities of each)); {MOST_OF_ONE_REQUEST} is the most in one request: ask for fewer texts, tokens or log-probabilities",
+    "这个请求最多会得到 {1} 个数（文本数 × 词元数 ×（1 + 每个词元的对数概率数）），而一个请求最多 {2} 个：请减少文本、词元或对数概率的数量。",
+  ],
+  [
+    "{MOST_WATCHERS} clients watch already, which is the limit: try again later",
+    "已有 {1} 个客户端在观看，达到了上限，请稍后再试。",
+  ],
+  [
+    "too many large bodies are being received: try again later",
+    "正在接收的大请求太多，请稍后再试。",
+  ],
+  ["the body of the request did not arrive in time", "请求没有及时传完。"],
+  [
+    "host {host} is not allowed, because any page could make a name point here: use the server's address, or start it with this name as an allowed host or with a key",
+    "不允许主机名 {1}，因为任何网页都能让一个名字指向这里：请用服务器的地址，或在启动时允许这个名字，或设置密钥。",
+  ],
+  [
+    "origin {origin} is not allowed: start the server with this as an allowed origin",
+    "不允许来源 {1}：请在启动服务器时允许它。",
+  ],
+  [
+    'the key is missing or wrong: send it as "Authorization: Bearer KEY"',
+    "密钥缺失或不对。",
+  ],
+  ["the request body ended early", "请求没有传完就中断了。"],
   ["the model is being loaded", "模型正在加载。"],
   ["the server is being stopped", "服务器正在停止。"],
   ["there is no run {name} here", "这里没有训练记录 {1}。"],

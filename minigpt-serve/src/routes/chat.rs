@@ -26,9 +26,6 @@ use utoipa::ToSchema;
 /// What was said, and how to answer.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct ChatFields {
-    /// Tokens to write at most; wins over its older name `max_tokens`.
-    #[schema(minimum = 0)]
-    max_completion_tokens: Option<u64>,
     /// Answers.
     #[schema(minimum = 1, maximum = 128)]
     n: Option<u64>,
@@ -156,17 +153,12 @@ pub(crate) struct AnswerDelta {
 impl ChatRequest {
     fn wanted(&mut self, model: &ServedModel) -> Result<Wanted, Problem> {
         let wanted = self.sampling.wanted(model, Route::Chat)?;
-        let ChatFields { max_completion_tokens, n, logprobs, top_logprobs, .. } = self.own;
+        let ChatFields { n, logprobs, top_logprobs, .. } = self.own;
         let logprobs = logprobs.unwrap_or(false);
         if top_logprobs.is_some_and(|top| top > 0) && !logprobs {
             return Err(Problem::field("top_logprobs", "top_logprobs needs logprobs to be true"));
         }
-        Ok(Wanted {
-            max_tokens: max_completion_tokens.or(wanted.max_tokens),
-            n,
-            alternatives: logprobs.then(|| top_logprobs.unwrap_or(0)),
-            ..wanted
-        })
+        Ok(Wanted { n, alternatives: logprobs.then(|| top_logprobs.unwrap_or(0)), ..wanted })
     }
 }
 
@@ -190,6 +182,9 @@ pub(crate) async fn chat_completions(
     let mut ignored = Vec::new();
     let (talk, tools) = request.talk.talk(&model, &mut ignored)?;
     account.note(|record| record.ignored.extend(ignored));
+    if let Some(stop) = tools.as_ref().and_then(ToolUse::stop) {
+        settings.stop_at(stop);
+    }
     let usage = usage::wanted(request.own.stream_options.as_ref(), &account)?;
     let prompt = messages::encode(&model, &account, talk).await?;
     let logprobs = request.own.logprobs.unwrap_or(false);
@@ -307,11 +302,16 @@ impl Answer {
         if ends {
             parts.extend(parser.finish());
         }
-        parts.retain(|part| {
-            let is_call = matches!(part, AnswerPart::Call(_));
-            self.calls += usize::from(is_call);
-            !is_call || self.calls <= self.most
-        });
+        // A call that is one too many is not lost: it is text.
+        for part in &mut parts {
+            if let AnswerPart::Call(call) = part {
+                self.calls += 1;
+                if self.calls > self.most {
+                    let ToolCall { name, arguments } = call;
+                    *part = AnswerPart::Text(format!("{{\"name\": {name:?}, \"arguments\": {arguments}}}"));
+                }
+            }
+        }
         parts
     }
 

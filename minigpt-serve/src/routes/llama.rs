@@ -286,7 +286,7 @@ impl Timings {
         let (prompt_ms, predicted_ms) = (ms(begun, read), ms(read, end.ended));
         let cache_n = end.usage.cached_tokens;
         let (prompt_n, predicted_n) = (end.usage.prompt_tokens - cache_n, end.usage.completion_tokens);
-        let each = |ms: f64, n: usize| ms / n.max(1) as f64;
+        let each = |ms: f64, n: usize| if n > 0 { ms / n as f64 } else { 0.0 };
         let rate = |ms: f64, n: usize| if ms > 0.0 { n as f64 * 1e3 / ms } else { 0.0 };
         Self {
             cache_n,

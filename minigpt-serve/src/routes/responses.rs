@@ -29,7 +29,7 @@ pub(crate) struct ResponseFields {
     /// Tokens to write at most. Default: as many as the context holds.
     #[schema(minimum = 0)]
     max_output_tokens: Option<u64>,
-    /// Nothing but `{"format": {"type": "text"}}` is supported.
+    /// What the text looks like: `{"format": {"type": "json_schema", "name": …, "schema": …}}`, `json_object` or `text`.
     #[schema(value_type = Option<Object>)]
     text: Option<Value>,
     /// Nothing but `disabled` is supported: no prompt is cut.
@@ -94,13 +94,17 @@ impl ResponseFields {
     }
 
     fn check(&self) -> Result<(), Problem> {
-        let plain = |text: &Value| {
-            let kind = text.pointer("/format/type").is_none_or(|kind| kind == "text");
-            kind && text.get("verbosity").is_none_or(|verbosity| *verbosity == "medium")
-        };
-        if !self.text.as_ref().is_none_or(plain) {
-            let message = "text can only be {\"format\": {\"type\": \"text\"}} here";
-            return Err(Problem::field("text", message));
+        let wrong = |message: &str| Err(Problem::field("text", message));
+        if let Some(text) = &self.text {
+            let is_object = |value: &Value| value.is_object() || value.is_null();
+            if !text.is_object() || !text.get("format").is_none_or(is_object) {
+                return wrong("text must be {\"format\": {\"type\": …}}");
+            }
+            if text.get("verbosity").is_some_and(|verbosity| !verbosity.is_null() && *verbosity != "medium") {
+                return wrong(
+                    "text.verbosity can only be \"medium\": models served here have no such setting",
+                );
+            }
         }
         match self.truncation.as_deref() {
             None | Some("disabled") => Ok(()),
@@ -132,7 +136,25 @@ pub(crate) async fn responses(
     let most = request.own.max_output_tokens;
     let wanted = Wanted { max_tokens: most.or(wanted.max_tokens), ..wanted };
     let mut settings = wanted.settle(&model, Defaults::chat(&model.format))?;
-    settings.constrain(std::mem::take(&mut request.structured).constraint(&model).await?);
+    let format =
+        request.own.text.as_ref().and_then(|text| text.get("format")).filter(|format| !format.is_null());
+    let format = format.cloned();
+    if let Some(format) = &format {
+        request.structured.set_text_format(format)?;
+    }
+    let for_text = |problem: Problem| match problem.param.as_deref() {
+        Some("response_format") if format.is_some() => {
+            let message = problem.message.replace("response_format.json_schema", "text.format");
+            Problem {
+                param: Some("text".to_owned()),
+                message: message.replace("response_format", "text.format"),
+                ..problem
+            }
+        }
+        _ => problem,
+    };
+    let constraint = std::mem::take(&mut request.structured).constraint(&model).await.map_err(for_text)?;
+    settings.constrain(constraint);
     let instructed = request.own.instructions.is_some();
     let for_input = |problem: Problem| match &problem.param {
         // The instructions are a message too, so numbers would be those of other items.
@@ -157,7 +179,7 @@ pub(crate) async fn responses(
             "metadata": request.own.metadata.unwrap_or_default(), "parallel_tool_calls": true,
             "previous_response_id": null, "store": false,
             "temperature": if config.do_sample { config.temperature } else { 0.0 }, "top_p": config.top_p,
-            "text": { "format": { "type": "text" } }, "tool_choice": "none", "tools": [], "truncation": "disabled",
+            "text": { "format": format.unwrap_or_else(|| json!({ "type": "text" })) }, "tool_choice": "none", "tools": [], "truncation": "disabled",
         }),
     };
     let texts = Texts::start(&model, &account, &settings, vec![prompt], false, false)?;

@@ -7,10 +7,11 @@ use crate::messages::{self, TalkFields};
 use crate::problem::{AccessErrors, BodyErrors, ErrorAnswer, Problem};
 use crate::record::Account;
 use crate::served_model::ServedModel;
+use crate::settings::either;
 use axum::extract::State;
 use axum::{Extension, Json};
 use minigpt_chat::Format;
-use minigpt_tokenizer::END_OF_TEXT;
+use minigpt_tokenizer::{END_OF_TEXT, Tokenizer};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,6 +28,11 @@ pub(crate) struct TokenizeRequest {
     prompt: Option<String>,
     /// Whether the names of special tokens mean those tokens; true when absent.
     parse_special: Option<bool>,
+    /// Whether the ids begin with what the tokenizer puts before every text, such as `<s>`. Default: false for `content`, as
+    /// llama.cpp has it; true for `prompt`, as vLLM has it.
+    add_special: Option<bool>,
+    /// The same, as vLLM calls it.
+    add_special_tokens: Option<bool>,
     /// Whether each token comes with its text.
     with_pieces: Option<bool>,
 }
@@ -78,14 +84,17 @@ pub(crate) async fn tokenize(
 ) -> Result<Json<TokenizeAnswer>, Problem> {
     let model = app.model_for(request.model.as_deref(), &account)?;
     let none = || Problem::field("content", "there is no text: give it as content or as prompt");
+    let add = either(["add_special", "add_special_tokens"], request.add_special, request.add_special_tokens)?;
+    let add = add.unwrap_or(request.content.is_none());
     let text = request.content.or(request.prompt).ok_or_else(none)?;
     let tokenizer = Arc::clone(model.need_tokenizer()?);
     let special = request.parse_special.unwrap_or(true);
     let ids = aside(move || {
-        let (ids, unknown) = match special {
-            true => (tokenizer.encode_with_special(&text), tokenizer.unknown_beside_special(&text)),
-            false => (tokenizer.encode(&text), tokenizer.unknown(&text)),
+        let unknown = match special {
+            true => tokenizer.unknown_beside_special(&text),
+            false => tokenizer.unknown(&text),
         };
+        let ids = encode(&tokenizer, &text, special, add);
         let ids = ids.map_err(|error| Problem::field("content", error.to_string()))?;
         Ok((ids, unknown.into_iter().collect::<BTreeSet<char>>()))
     });
@@ -95,6 +104,26 @@ pub(crate) async fn tokenize(
     let token = |&id: &u32| if pieces { piece(&model, id) } else { TokenOrPiece::Id(id) };
     let (count, max_model_len) = (ids.len(), model.context);
     Ok(Json(TokenizeAnswer { tokens: ids.iter().map(token).collect(), count, max_model_len }))
+}
+
+/// The ids of a text: whether names of special tokens mean those tokens, and whether what the tokenizer puts before every text
+/// comes first.
+fn encode(
+    tokenizer: &Tokenizer,
+    text: &str,
+    special: bool,
+    add: bool,
+) -> minigpt_tokenizer::Result<Vec<u32>> {
+    match (special, add) {
+        (true, true) => tokenizer.encode_with_special(text),
+        (false, true) => Ok([tokenizer.encode_with_special("")?, tokenizer.encode(text)?].concat()),
+        // A guard that the text does not have changes nothing, and nothing comes first.
+        (true, false) => match ('\u{E000}'..='\u{F8FF}').find(|&guard| !text.contains(guard)) {
+            Some(guard) => tokenizer.encode_with_guard(text, guard),
+            None => tokenizer.encode_with_special(text),
+        },
+        (false, false) => tokenizer.encode(text),
+    }
 }
 
 fn piece(model: &ServedModel, id: u32) -> TokenOrPiece {

@@ -134,6 +134,20 @@ fn max_completion_tokens_is_obeyed_and_wins_over_its_older_name() {
     assert_eq!(tokens(with(json!({ "max_completion_tokens": 3 }))), 3);
     assert_eq!(tokens(with(json!({ "max_tokens": 4 }))), 4);
     assert_eq!(tokens(with(json!({ "max_completion_tokens": 3, "max_tokens": 9 }))), 3);
+    // It means the same on the other routes that write.
+    for (path, field) in
+        [("/v1/completions", "prompt"), ("/completion", "prompt"), ("/v1/responses", "input")]
+    {
+        let body =
+            json!({ field: "hello", "temperature": 0, "ignore_eos": true, "max_completion_tokens": 3 });
+        let answer = site.ask(path, &body);
+        let written = [
+            answer.pointer("/usage/completion_tokens"),
+            answer.pointer("/usage/output_tokens"),
+            answer.get("tokens_predicted"),
+        ];
+        assert_eq!(written.into_iter().flatten().next(), Some(&json!(3)), "{path}");
+    }
     // Without either, as much as the context holds.
     assert!(tokens(base.clone()) >= CONTEXT as u64 - 6);
 }

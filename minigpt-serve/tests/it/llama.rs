@@ -63,6 +63,7 @@ fn rates_are_those_of_the_tokens_behind_the_first() {
     assert!((number(&five, "predicted_per_second") * ms / 4e3 - 1.0).abs() < 1e-6, "{five}");
     assert!((number(&five, "predicted_per_token_ms") * 4.0 / ms - 1.0).abs() < 1e-6, "{five}");
     assert_eq!((&one["predicted_n"], number(&one, "predicted_per_second")), (&json!(1), 0.0));
+    assert_eq!(number(&one, "predicted_per_token_ms"), 0.0, "{one}");
 }
 
 #[test]

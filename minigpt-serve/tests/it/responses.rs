@@ -103,7 +103,7 @@ fn what_is_not_text_or_would_have_to_be_kept_is_refused_by_name() {
         (json!({ "conversation": "c" }), "conversation"),
         (json!({ "background": true }), "background"),
         (json!({ "tools": [{ "type": "web_search" }] }), "tools"),
-        (json!({ "text": { "format": { "type": "json_object" } } }), "text"),
+        (json!({ "text": { "verbosity": "high" } }), "text"),
         (json!({ "truncation": "auto" }), "truncation"),
         (json!({ "reasoning": { "effort": "high" } }), "reasoning"),
         (json!({ "n": 2 }), "n"),
@@ -121,4 +121,34 @@ fn what_is_not_text_or_would_have_to_be_kept_is_refused_by_name() {
     let fine = json!({ "text": { "format": { "type": "text" } }, "truncation": "disabled", "tools": [], "background": false });
     site.ask("/v1/responses", &with(&fine));
     assert_eq!(site.get("/v1/responses/resp_1").status, 404, "nothing is kept");
+}
+
+#[test]
+fn openais_own_structured_form_holds_and_comes_back() {
+    let site = Site::new(vec![plain()]);
+    let schema = json!({ "type": "object", "properties": { "ok": { "type": "boolean" } }, "required": ["ok"], "additionalProperties": false });
+    let format = json!({ "type": "json_schema", "name": "answer", "strict": true, "schema": schema });
+    let body = json!({ "input": "hello", "max_output_tokens": 60, "text": { "format": format, "verbosity": "medium" } });
+    let answer = site.ask("/v1/responses", &body);
+    let value: Value = serde_json::from_str(text(&answer)).unwrap();
+    assert!(value["ok"].is_boolean(), "{value}");
+    assert_eq!(answer["text"]["format"], format);
+    let object =
+        json!({ "input": "hello", "max_output_tokens": 9, "text": { "format": { "type": "json_object" } } });
+    assert!(text(&site.ask("/v1/responses", &object)).starts_with('{'));
+    for (more, part) in [
+        (json!({ "text": { "format": { "type": "json_schema" } } }), "text.format.schema is missing"),
+        (json!({ "text": { "format": { "type": "grammar" } } }), "text.format.type must be"),
+        (
+            json!({ "text": { "format": { "type": "text", "schema": {} } } }),
+            "text.format.schema has no effect",
+        ),
+        (json!({ "text": { "format": format }, "response_format": { "type": "json_object" } }), "both say"),
+        (json!({ "text": "json" }), "text must be"),
+    ] {
+        let reply = site.post("/v1/responses", &with(&more));
+        let problem = reply.problem();
+        assert_eq!((reply.status, &problem["param"]), (400, &json!("text")), "{more}");
+        assert!(problem["message"].as_str().unwrap().contains(part), "{problem}");
+    }
 }

@@ -205,3 +205,51 @@ fn what_makes_no_sense_is_refused_with_its_field_and_the_reason() {
     assert!(reply.problem()["message"].as_str().unwrap().contains("no token with which"));
     site.ask(TEXT, &greedy("hello", 3));
 }
+
+#[test]
+fn what_a_grammar_would_leave_without_effect_is_refused_by_name() {
+    let site = Site::new(vec![plain()]);
+    for path in [CHAT, TEXT, LLAMA] {
+        for (fields, param, part) in [
+            (json!({ "grammar": "root ::= \"a\"", "min_tokens": 8 }), "min_tokens", "schema or grammar"),
+            (
+                json!({ "response_format": { "type": "json_object", "json_schema": { "schema": schema() } } }),
+                "response_format",
+                ".json_schema has no effect with type json_object",
+            ),
+            (
+                json!({ "response_format": { "type": "text", "schema": schema() } }),
+                "response_format",
+                ".schema has no effect with type text",
+            ),
+            (
+                json!({ "response_format": { "type": "json_schema", "schema": schema(), "json_schema": { "schema": schema() } } }),
+                "response_format",
+                "both given",
+            ),
+            (
+                json!({ "json_schema": { "type": "string", "contentEncoding": "base64" } }),
+                "json_schema",
+                "contentEncoding is not supported",
+            ),
+        ] {
+            let reply = site.post(path, &request(path, &fields));
+            let problem = reply.problem();
+            assert_eq!((reply.status, &problem["param"]), (400, &json!(param)), "{fields}");
+            assert!(problem["message"].as_str().unwrap().contains(part), "{problem}");
+        }
+    }
+}
+
+#[test]
+fn a_token_that_may_never_come_does_not_come_in_a_grammar_either() {
+    let site = Site::new(vec![plain()]);
+    let body = |grammar: &str| request(LLAMA, &json!({ "grammar": grammar, "logit_bias": [["a", false]] }));
+    for _ in 0..3 {
+        assert_eq!(site.ask(LLAMA, &body("root ::= \"a\" | \"b\""))["content"], "b");
+    }
+    let reply = site.post(LLAMA, &body("root ::= \"a\""));
+    assert_eq!(reply.status, 400, "{}", reply.text());
+    let message = reply.problem()["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("no token is left to choose") && message.contains("logit_bias"), "{message}");
+}

@@ -9,6 +9,7 @@ use minigpt_tokenizer::{BpeTrainer, CharTokenizer, END_OF_TEXT, PAD, SEP, Tokeni
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Tokens of the context of all models here.
@@ -25,6 +26,40 @@ pub fn bytes() -> Tokenizer {
     let mut trainer = BpeTrainer::new(300, &[END_OF_TEXT]).unwrap();
     trainer.push("你好，世界。the cat sat on the mat, and the dog sat on the cat.");
     Tokenizer::Bpe(trainer.train(|_| {}).unwrap())
+}
+
+/// Words, and a `<s>` that the post-processor puts before every text.
+pub fn with_bos() -> Tokenizer {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let vocabulary: serde_json::Map<String, Value> = ["<s>", "<unk>", "<", "s", ">", "a", "b"]
+        .iter()
+        .enumerate()
+        .map(|(id, token)| ((*token).to_owned(), json!(id)))
+        .collect();
+    let special = |id: u32, content: &str| {
+        json!({ "id": id, "content": content, "special": true, "single_word": false, "lstrip": false,
+                "rstrip": false, "normalized": false })
+    };
+    let sequence = |id: &str| json!({ "Sequence": { "id": id, "type_id": 0 } });
+    let first = json!({ "SpecialToken": { "id": "<s>", "type_id": 0 } });
+    let file = json!({
+        "version": "1.0",
+        "added_tokens": [special(0, "<s>"), special(1, "<unk>")],
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [first, sequence("A")],
+            "pair": [first, sequence("A"), sequence("B")],
+            "special_tokens": { "<s>": { "id": "<s>", "ids": [0], "tokens": ["<s>"] } },
+        },
+        "model": { "type": "BPE", "vocab": vocabulary, "merges": [], "unk_token": "<unk>" },
+    });
+    let name =
+        format!("minigpt-serve-{}-{}.json", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, file.to_string()).unwrap();
+    let tokenizer = Tokenizer::open(&path);
+    std::fs::remove_file(&path).unwrap();
+    tokenizer.unwrap()
 }
 
 /// A model with random weights.

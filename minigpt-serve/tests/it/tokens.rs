@@ -53,3 +53,30 @@ fn a_model_without_a_tokenizer_takes_and_gives_ids() {
     let answer = site.ask("/completion", &body);
     assert_eq!((answer["tokens"].as_array().unwrap().len(), &answer["content"]), (5, &json!("")));
 }
+
+#[test]
+fn what_stands_before_every_text_is_added_where_it_is_asked_for() {
+    let site = Site::new(vec![parts("bos", with_bos(), minigpt_chat::Format::Plain)]);
+    let ids = |body: serde_json::Value| site.ask("/tokenize", &body)["tokens"].clone();
+    assert_eq!(ids(json!({ "content": "ab" })), json!([5, 6]));
+    assert_eq!(ids(json!({ "content": "ab", "add_special": true })), json!([0, 5, 6]));
+    assert_eq!(ids(json!({ "prompt": "ab" })), json!([0, 5, 6]));
+    assert_eq!(ids(json!({ "prompt": "ab", "add_special_tokens": false })), json!([5, 6]));
+    // A token that was typed is not taken for one that was added.
+    assert_eq!(ids(json!({ "content": "<s>a" })), json!([0, 5]));
+    let text = json!({ "content": "<s>a", "parse_special": false });
+    assert_eq!(ids(text), json!([2, 3, 4, 5]));
+    let added = json!({ "content": "<s>a", "parse_special": false, "add_special": true });
+    assert_eq!(ids(added), json!([0, 2, 3, 4, 5]));
+    let both = json!({ "content": "a", "add_special": true, "add_special_tokens": false });
+    assert_eq!(site.post("/tokenize", &both).problem()["param"], "add_special_tokens");
+}
+
+#[test]
+fn a_chat_without_a_template_begins_as_a_text_does() {
+    let site = Site::new(vec![parts("bos", with_bos(), minigpt_chat::Format::Plain)]);
+    let chat = json!({ "messages": [{ "role": "user", "content": "ab" }], "max_tokens": 1 });
+    assert_eq!(site.ask("/v1/chat/completions", &chat)["usage"]["prompt_tokens"], 3);
+    let text = site.ask("/completion", &json!({ "prompt": "ab", "n_predict": 1 }));
+    assert_eq!(text["tokens_evaluated"], 3);
+}
