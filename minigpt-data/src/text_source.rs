@@ -397,6 +397,6 @@ mod tests {
         assert!(read(dir.path()).unwrap_err().to_string().ends_with("has no text in it"));
         fs::remove_file(dir.path().join("empty.txt")).unwrap();
         let error = read(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("its other 1 file(s) are not"), "{error}");
+        assert!(error.contains("are read, not 1 other file"), "{error}");
     }
 }

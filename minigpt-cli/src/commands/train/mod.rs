@@ -19,7 +19,6 @@ use minigpt::{ModelFolder, Place, Run, RunConfig};
 use minigpt_data::CorpusKind;
 use minigpt_model::{Config, Device};
 use minigpt_train::{BestBy, Change, Ended, Exchange, Launcher};
-use own_data::Kept;
 use scores::Scores;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -128,7 +127,9 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
             let (suggestion, kept) = own_data::suggest(args, &out)?;
             let place = Place { out: &out, from: from.as_deref() };
             let run = Run::start_on(exchange, suggestion.config.clone(), place, device)?;
-            kept.map(Kept::accepted);
+            if let Some(kept) = kept {
+                kept.accepted();
+            }
             own_data::announce(&suggestion, args.quiet);
             (run, suggestion.seconds.is_some())
         }
