@@ -10,8 +10,11 @@ use std::fmt;
 
 /// Which columns to read, by what they mean ([`RecordForm::meanings`]). Those that are not named have their usual names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
-pub struct Columns(BTreeMap<String, String>);
+#[serde(try_from = "Pairs", into = "Pairs")]
+pub struct Columns(Pairs);
+
+/// Names by their meanings.
+type Pairs = BTreeMap<String, String>;
 
 impl Columns {
     /// Columns as pairs of a meaning and a name.
@@ -67,15 +70,15 @@ impl Columns {
     }
 }
 
-impl TryFrom<BTreeMap<String, String>> for Columns {
+impl TryFrom<Pairs> for Columns {
     type Error = Error;
 
-    fn try_from(columns: BTreeMap<String, String>) -> Result<Self> {
+    fn try_from(columns: Pairs) -> Result<Self> {
         Self::new(columns)
     }
 }
 
-impl From<Columns> for BTreeMap<String, String> {
+impl From<Columns> for Pairs {
     fn from(columns: Columns) -> Self {
         columns.0
     }

@@ -394,10 +394,10 @@ fn columns_are_used_or_refused() {
         ("data stats rows.csv --columns questio=Q,answer=A", 2, near),
         ("data stats rows.csv --columns question=Q,question=A", 2, "question is given twice"),
         ("train --config run.toml --out run", 1, near),
-        ("train text.txt --data.columns={questio=\"Q\"} --out run", 1, near),
+        ("train text.txt --columns={questio=\"Q\"} --out run", 1, near),
         ("data stats text.txt --columns question=Q", 1, "text.txt is text, which has none"),
         ("data split text.txt --columns question=Q --out o", 1, "text.txt is text, which has none"),
-        ("train text.txt --data.columns={question=\"Q\"} --out run", 1, "text.txt is text, which has none"),
+        ("train text.txt --columns={question=\"Q\"} --out run", 1, "text.txt is text, which has none"),
         ("data show builtin --columns question=Q", 1, "the built-in questions and answers, which has none"),
         ("data stats usual.csv --columns output=A", 1, "in which no column means output"),
     ] {
