@@ -100,6 +100,8 @@ fn english(text: &str) -> Vec<String> {
         let bare = word.trim_end_matches([',', '.', ';', ':']);
         !bare.is_empty()
             && bare.chars().all(|c| c.is_ascii_alphabetic())
+            // kFLOP, MFLOP and so on.
+            && !bare.ends_with("FLOP")
             && ![UNITS, NAMES].concat().contains(&bare)
     };
     let is_english = |word: &str| {
