@@ -106,6 +106,8 @@ pub struct Corpus {
     pub read_as: String,
     /// What of its text the tokenizer has no token for.
     pub unknown: Unknown,
+    /// What is damaged in it, and in the validation data: a sentence for each.
+    pub damage: Vec<String>,
 }
 
 /// The training and the validation part.
@@ -133,7 +135,7 @@ pub enum CorpusParts {
 impl Corpus {
     /// Data that is there already.
     pub fn of(tokenizer: Option<Tokenizer>, parts: CorpusParts) -> Self {
-        Self { tokenizer, parts, read_as: String::new(), unknown: Unknown::default() }
+        Self { tokenizer, parts, read_as: String::new(), unknown: Unknown::default(), damage: Vec::new() }
     }
 
     /// How many tokens there are, where the data says.
@@ -148,8 +150,13 @@ impl Corpus {
     pub fn open(path: &Path, options: &CorpusOptions) -> Result<Self> {
         let source = Source::open(path, options.kind, &options.read)?;
         let read_as = source.describe()?;
+        let mut damage = Vec::from_iter(source.damage(path)?);
         let val = match &options.val_path {
-            Some(val) => Some(Source::open(val, Some(source.kind()), &options.read)?),
+            Some(path) => {
+                let val = Source::open(path, Some(source.kind()), &options.read)?;
+                damage.extend(val.damage(path)?);
+                Some(val)
+            }
             None => None,
         };
         let opened = match (source, val) {
@@ -159,7 +166,7 @@ impl Corpus {
             (source, val) => parts(source, val, options)?,
         };
         let Opened { tokenizer, parts, unknown } = opened;
-        Ok(Self { tokenizer, parts, read_as, unknown })
+        Ok(Self { tokenizer, parts, read_as, unknown, damage })
     }
 }
 
@@ -233,6 +240,9 @@ fn prepared(folder: &Path, options: &CorpusOptions) -> Result<Opened> {
 }
 
 fn text(source: &TextSource, val: Option<&TextSource>, options: &CorpusOptions) -> Result<Opened> {
+    if let Some(val) = val {
+        val.check_visible(options.limit)?;
+    }
     let choice = options.tokenizer.as_ref().unwrap_or(&TokenizerChoice::Char);
     let Counted { summary, tokenizer, unknown } = count_text(source, choice, options.limit, &mut |_| {})?;
     let val_fraction = if val.is_some() { 0.0 } else { options.val_fraction };

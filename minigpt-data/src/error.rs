@@ -1,6 +1,7 @@
 //! Everything that can go wrong in this crate, in words that say what to do about it.
 
 use crate::file_hash::FileHash;
+use minigpt_charts::counted;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -105,8 +106,9 @@ pub enum Error {
 
     /// So few examples that holding out a part leaves none to learn from.
     #[error(
-        "{name} has {records} example(s), and data.val_fraction = {val_fraction} leaves none of them to learn from; \
-         data.val_fraction = 0 holds none out"
+        "{name} has {}, and data.val_fraction = {val_fraction} leaves none of them to learn from; \
+         data.val_fraction = 0 holds none out",
+        counted(*records, "example")
     )]
     NothingLeft {
         /// The file.
@@ -118,7 +120,7 @@ pub enum Error {
     },
 
     /// A folder without a file that counts as text.
-    #[error("{} has no text files: files ending in {endings} are read, its other {others} file(s) are not", path.display())]
+    #[error("{} has no text files: files ending in {endings} are read, not {}", path.display(), counted(*others, "other file"))]
     NoTextFiles {
         /// The folder.
         path: PathBuf,
@@ -170,7 +172,7 @@ pub enum Error {
     },
 
     /// Fewer tokens than one window needs.
-    #[error("{name} has {tokens} token(s), {needed} are needed: use more text or a smaller block_size")]
+    #[error("{name} has {}, {needed} are needed: use more text or a smaller block_size", counted(*tokens, "token"))]
     TooShort {
         /// The file, or "the text".
         name: String,

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::prepared::Prepared;
 use crate::record_file::RecordFile;
 use crate::source::Source;
+use crate::text_reader::is_blank;
 use crate::text_source::{TextChunk, TextSource};
 use std::collections::HashSet;
 
@@ -75,15 +76,16 @@ impl Glance {
     }
 
     fn of_text(text: &TextSource) -> Result<Self> {
-        let (mut look, mut bytes) = (Look::default(), 0);
+        let (mut look, mut bytes, mut blank) = (Look::default(), 0, true);
         text.read(Some(SAMPLE), &mut |chunk| {
             if let TextChunk::Text(text) = chunk {
                 bytes += text.len() as u64;
+                blank = blank && is_blank(text);
                 look.text(text);
             }
             Ok(())
         })?;
-        if look.beginning.is_empty() && look.characters < SAMPLE {
+        if blank && look.characters < SAMPLE {
             return Err(Error::OnlyWhiteSpace { name: text.name().to_owned() });
         }
         // The whole sample is the whole text, but for what was cleaned away.
@@ -196,10 +198,12 @@ mod tests {
     fn a_text_of_white_space_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("blank.txt");
-        fs::write(&path, " \n\t\n".repeat(50)).unwrap();
-        let source = Source::open(&path, None, &ReadOptions::default()).unwrap();
-        let error = Glance::of(&source).unwrap_err().to_string();
-        assert!(error.contains("blank.txt holds only white space"), "{error}");
+        for text in [" \n\t\n", "\u{200b}", "\u{3000}\u{feff}\u{200d}\n"] {
+            fs::write(&path, text.repeat(50)).unwrap();
+            let source = Source::open(&path, None, &ReadOptions::default()).unwrap();
+            let error = Glance::of(&source).unwrap_err().to_string();
+            assert!(error.contains("blank.txt holds only white space"), "{error}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use crate::encoding::{Decoded, SAMPLE, TextEncoding};
 use crate::error::{Error, Result};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
@@ -104,16 +105,6 @@ impl InputFile {
         self.replaced
     }
 
-    /// What it is written in and what was replaced, in words, to follow what it is: ` in gb18030`; nothing for UTF-8.
-    pub(crate) fn describe_encoding(&self) -> String {
-        let Some(encoding) = self.encoding else { return String::new() };
-        match self.replaced {
-            0 => format!(" in {}", encoding.name()),
-            1 => format!(" in {}, with 1 broken character, which is U+FFFD now", encoding.name()),
-            n => format!(" in {}, with {n} broken characters, which are U+FFFD now", encoding.name()),
-        }
-    }
-
     /// How it begins, as UTF-8.
     pub(crate) fn sample(&self) -> &[u8] {
         &self.sample
@@ -123,6 +114,16 @@ impl InputFile {
     pub fn rewind(&self) -> Result<&File> {
         (&self.file).rewind().map_err(|e| Error::io_named("read", &self.name, e))?;
         Ok(&self.file)
+    }
+}
+
+/// What files are written in, in words, to follow what they are: ` in gb18030`; nothing if all are UTF-8.
+pub(crate) fn describe_encodings(files: impl IntoIterator<Item = Option<TextEncoding>>) -> String {
+    let name = |encoding: Option<TextEncoding>| encoding.map_or("UTF-8", TextEncoding::name);
+    let names: BTreeSet<&str> = files.into_iter().map(name).collect();
+    match names.iter().all(|&name| name == "UTF-8") {
+        true => String::new(),
+        false => format!(" in {}", names.into_iter().collect::<Vec<_>>().join(", ")),
     }
 }
 

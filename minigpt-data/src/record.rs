@@ -12,6 +12,7 @@
 //! Further fields are ignored; a missing one or a value that is not text is refused with the reason.
 
 use crate::row::{Columns, Row};
+use crate::text_reader::is_blank;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
@@ -76,6 +77,30 @@ pub enum RecordForm {
     Text,
 }
 
+impl RecordForm {
+    /// All forms.
+    pub const ALL: [Self; 6] = [
+        Self::QuestionAnswer,
+        Self::PromptCompletion,
+        Self::Instruction,
+        Self::Conversations,
+        Self::Messages,
+        Self::Text,
+    ];
+
+    /// What the columns of this form mean, by the names that [`Columns`] has for them.
+    pub fn meanings(self) -> &'static [&'static str] {
+        match self {
+            Self::QuestionAnswer => &["question", "answer"],
+            Self::PromptCompletion => &["prompt", "completion"],
+            Self::Instruction => &["instruction", "input", "output", "system", "history"],
+            Self::Conversations => &["conversations"],
+            Self::Messages => &["messages"],
+            Self::Text => &["text"],
+        }
+    }
+}
+
 impl fmt::Display for RecordForm {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
@@ -114,7 +139,7 @@ impl Example {
     pub fn of_row(row: &Row, columns: &Columns) -> Result<Self, String> {
         let fields = Fields { row, columns };
         let form = fields.form()?;
-        let said = |text: &str| !text.trim().is_empty();
+        let said = |text: &str| !is_blank(text);
         let record = |turns: Vec<Turn>| {
             let says_something = turns.iter().any(|turn| said(&turn.text));
             says_something.then_some(Self::Record(form, Record { turns })).ok_or_else(|| BLANK.to_owned())
@@ -241,7 +266,17 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Refuses a row without a column that was chosen, even where the form can do without it. Null is allowed.
+    fn check_chosen(&self, meaning: &str) -> Result<(), String> {
+        let name = self.columns.name(meaning);
+        if self.columns.has(meaning) && !self.row.has_column(name) {
+            return Err(format!("missing {name:?}"));
+        }
+        Ok(())
+    }
+
     fn optional(&self, names: Names) -> Result<Option<String>, String> {
+        self.check_chosen(names[0])?;
         if self.has(names) { self.text(names).map(Some) } else { Ok(None) }
     }
 
@@ -254,6 +289,7 @@ impl<'a> Fields<'a> {
         if let Some(system) = self.optional(&["system"])?.filter(|text| !text.is_empty()) {
             turns.push(turn(Role::System, system));
         }
+        self.check_chosen("history")?;
         if let Some((_, history)) = self.find(&["history"]) {
             let pairs: Vec<(String, String)> = serde_json::from_value(history.clone())
                 .map_err(|_| "\"history\" is not a list of questions with answers".to_owned())?;
@@ -359,14 +395,16 @@ mod tests {
     #[test]
     fn columns_can_be_chosen() {
         let row = Row::parse(br#"{"Q":"q","A":"a","text":"t"}"#).unwrap();
-        let choose = |pairs: &[(&str, &str)]| {
-            let columns = pairs.iter().map(|&(meaning, name)| (meaning.to_owned(), name.to_owned()));
-            Example::of_row(&row, &Columns(columns.collect()))
-        };
+        let choose =
+            |pairs: &[(&str, &str)]| Example::of_row(&row, &Columns::new(pairs.iter().copied()).unwrap());
         let pair = Example::Record(RecordForm::QuestionAnswer, Record::pair("q", "a"));
         assert_eq!(choose(&[("question", "Q"), ("answer", "A")]), Ok(pair));
         assert_eq!(choose(&[("text", "Q")]), Ok(Example::Text("q".to_owned())));
         assert_eq!(choose(&[("question", "Q"), ("answer", "B")]), Err("missing \"B\"".to_owned()));
+        let alpaca = Row::parse(br#"{"instruction":"i","more":null,"output":"o"}"#).unwrap();
+        let with_input = |name| Example::of_row(&alpaca, &Columns::new([("input", name)]).unwrap());
+        assert!(with_input("more").is_ok());
+        assert_eq!(with_input("mor"), Err("missing \"mor\"".to_owned()));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::bad_lines::BadLines;
 use crate::encoding::TextEncoding;
 use crate::error::{Error, Result};
-use crate::input_file::InputFile;
+use crate::input_file::{InputFile, describe_encodings};
 use crate::record::{Example, Record, RecordForm};
 use crate::row::Columns;
 use crate::row_file::{Found, Layout, RowFile};
@@ -89,10 +89,14 @@ impl RecordFile {
         self.files.iter().find_map(|file| file.input.encoding())
     }
 
-    /// The same in words, and what was replaced.
+    /// What all files are written in, in words.
     pub(crate) fn describe_encoding(&self) -> String {
-        let mut words = self.files.iter().map(|file| file.input.describe_encoding());
-        words.find(|words| !words.is_empty()).unwrap_or_default()
+        describe_encodings(self.files.iter().map(|file| file.input.encoding()))
+    }
+
+    /// Characters of all files that were not of their encoding, and are U+FFFD now.
+    pub fn replaced(&self) -> u64 {
+        self.files.iter().map(|file| file.input.replaced()).sum()
     }
 
     /// The form of the first good row, where there is one among the first few.

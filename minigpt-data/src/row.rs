@@ -1,18 +1,64 @@
 //! One row of a file of examples: named values, whatever the file's format.
 
+use crate::error::{Error, Result};
+use crate::record::RecordForm;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Which columns to read, by what they mean: `question`, `answer`, `prompt`, `completion`, `instruction`, `input`,
-/// `output`, `messages`, `conversations`, `text`. Those that are not named have their usual names.
+/// Which columns to read, by what they mean ([`RecordForm::meanings`]). Those that are not named have their usual names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Columns(pub BTreeMap<String, String>);
+#[serde(try_from = "Pairs", into = "Pairs")]
+pub struct Columns(Pairs);
+
+/// Names by their meanings.
+type Pairs = BTreeMap<String, String>;
 
 impl Columns {
+    /// Columns as pairs of a meaning and a name.
+    ///
+    /// # Errors
+    /// An unknown meaning, one that is given twice or without a name, and meanings that no form of example has together.
+    pub fn new<M, N>(pairs: impl IntoIterator<Item = (M, N)>) -> Result<Self>
+    where
+        M: Into<String>,
+        N: Into<String>,
+    {
+        let mut columns = BTreeMap::new();
+        for (meaning, name) in pairs {
+            let (meaning, name) = (meaning.into(), name.into());
+            if !RecordForm::ALL.iter().any(|form| form.meanings().contains(&meaning.as_str())) {
+                return Err(unknown_meaning(&meaning));
+            }
+            if name.is_empty() {
+                return Err(Error::BadOption(format!("columns: {meaning} has no name")));
+            }
+            if columns.insert(meaning.clone(), name).is_some() {
+                return Err(Error::BadOption(format!("columns: {meaning} is given twice")));
+            }
+        }
+        let columns = Self(columns);
+        if !RecordForm::ALL.into_iter().any(|form| columns.meanings().all(|it| form.meanings().contains(&it)))
+        {
+            let meanings: Vec<&str> = columns.meanings().collect();
+            let message = format!("columns: no form of example has {} together", meanings.join(", "));
+            return Err(Error::BadOption(message));
+        }
+        Ok(columns)
+    }
+
+    /// Whether no column was chosen.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The meanings of the columns that were chosen.
+    pub fn meanings(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// What a column of this meaning is called in the file.
     pub fn name<'a>(&'a self, meaning: &'a str) -> &'a str {
         self.0.get(meaning).map_or(meaning, String::as_str)
@@ -22,6 +68,33 @@ impl Columns {
     pub fn has(&self, meaning: &str) -> bool {
         self.0.contains_key(meaning)
     }
+}
+
+impl TryFrom<Pairs> for Columns {
+    type Error = Error;
+
+    fn try_from(columns: Pairs) -> Result<Self> {
+        Self::new(columns)
+    }
+}
+
+impl From<Columns> for Pairs {
+    fn from(columns: Columns) -> Self {
+        columns.0
+    }
+}
+
+/// Says which meaning was probably meant, or which there are.
+fn unknown_meaning(meaning: &str) -> Error {
+    let known: Vec<&str> = RecordForm::ALL.iter().flat_map(|form| form.meanings()).copied().collect();
+    let near = known.iter().map(|known| (strsim::osa_distance(meaning, known), *known)).min();
+    Error::BadOption(match near {
+        // A third of its letters may be wrong, as in the names of settings.
+        Some((wrong, near)) if 3 * wrong <= meaning.chars().count().max(near.len()) => {
+            format!("columns: unknown meaning {meaning:?}; did you mean {near}?")
+        }
+        _ => format!("columns: unknown meaning {meaning:?}; a column may mean {}", known.join(", ")),
+    })
 }
 
 /// Named values in the order of the file.
@@ -34,6 +107,11 @@ impl Row {
         let exact = self.0.iter().find(|(column, _)| column == name);
         let found = exact.or_else(|| self.0.iter().find(|(column, _)| column.eq_ignore_ascii_case(name)));
         found.map(|(_, value)| value).filter(|value| !value.is_null())
+    }
+
+    /// Whether there is a column of this name, even if its value is null.
+    pub(crate) fn has_column(&self, name: &str) -> bool {
+        self.0.iter().any(|(column, _)| column.eq_ignore_ascii_case(name))
     }
 
     /// It as a line of JSON, its columns in their order.
@@ -97,5 +175,31 @@ fn in_words(error: &serde_json::Error) -> String {
     match error.column() {
         0 => format!("{kind}{text}"),
         column => format!("{kind}{text} (column {column})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(pairs: &[(&str, &str)]) -> String {
+        Columns::new(pairs.iter().copied()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn only_meanings_that_some_form_of_example_has_are_columns() {
+        assert!(Columns::new([("question", "Q"), ("answer", "A")]).is_ok());
+        assert!(Columns::new([("instruction", "I"), ("history", "H"), ("output", "O")]).is_ok());
+        let near = "columns: unknown meaning \"questio\"; did you mean question?";
+        assert_eq!(refused(&[("questio", "Q")]), near);
+        assert!(refused(&[("colour", "Q")]).contains("; a column may mean question, answer, prompt,"));
+        assert_eq!(refused(&[("text", "")]), "columns: text has no name");
+        assert_eq!(refused(&[("text", "a"), ("text", "b")]), "columns: text is given twice");
+        let mixed = refused(&[("text", "a"), ("question", "b")]);
+        assert_eq!(mixed, "columns: no form of example has question, text together");
+        let read: Result<Columns, _> = serde_json::from_str(r#"{"answr": "A"}"#);
+        assert!(read.unwrap_err().to_string().contains("did you mean answer?"));
+        let columns: Columns = serde_json::from_str(r#"{"answer": "A"}"#).unwrap();
+        assert_eq!(serde_json::to_string(&columns).unwrap(), r#"{"answer":"A"}"#);
     }
 }

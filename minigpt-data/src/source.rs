@@ -17,6 +17,7 @@ use crate::input_file::InputFile;
 use crate::prepared::{Prepared, TRAIN};
 use crate::record::RecordForm;
 use crate::record_file::{ReadOptions, RecordFile};
+use crate::row::Columns;
 use crate::row_file::{Layout, RowFile};
 use crate::text_source::TextSource;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,12 @@ impl Source {
     /// # Errors
     /// Whatever is wrong with it.
     pub fn open(path: &Path, kind: Option<CorpusKind>, options: &ReadOptions) -> Result<Self> {
+        let source = Self::find(path, kind, options)?;
+        source.check_columns(path, &options.columns)?;
+        Ok(source)
+    }
+
+    fn find(path: &Path, kind: Option<CorpusKind>, options: &ReadOptions) -> Result<Self> {
         if path == Path::new(builtin::NAME) {
             return match kind {
                 Some(CorpusKind::Text) => {
@@ -87,6 +94,54 @@ impl Source {
         }
     }
 
+    /// What is damaged in it, in a sentence that names its path: characters that were not of the encoding that it is in, and
+    /// are U+FFFD now.
+    ///
+    /// # Errors
+    /// Data that can't be read.
+    pub fn damage(&self, path: &Path) -> Result<Option<String>> {
+        Ok(damage(&path.display().to_string(), self.replaced()?))
+    }
+
+    fn replaced(&self) -> Result<u64> {
+        match self {
+            Self::BuiltIn | Self::Random | Self::Tokens(_) => Ok(0),
+            Self::Text(text) => text.replaced(),
+            Self::Records(records) => Ok(records.replaced()),
+            Self::Parts { train, val } => {
+                Ok(train.replaced()? + val.as_ref().map_or(Ok(0), |val| val.replaced())?)
+            }
+        }
+    }
+
+    /// Refuses columns that were chosen where they have no use.
+    fn check_columns(&self, path: &Path, columns: &Columns) -> Result<()> {
+        let form = match self {
+            _ if columns.is_empty() => return Ok(()),
+            // Each part was checked when it was opened.
+            Self::Parts { .. } => return Ok(()),
+            Self::Text(text) if text.has_columns() => Some(RecordForm::Text),
+            // Rows of which none can be used are an error when they are read, with the reason.
+            Self::Records(records) => match records.form()? {
+                None => return Ok(()),
+                form => form,
+            },
+            Self::BuiltIn | Self::Random | Self::Tokens(_) | Self::Text(_) => None,
+        };
+        let (name, what) = (path.display(), self.describe()?);
+        let Some(form) = form else {
+            return Err(Error::BadOption(format!(
+                "columns are chosen, but {name} is {what}, which has none"
+            )));
+        };
+        match columns.meanings().find(|meaning| !form.meanings().contains(meaning)) {
+            None => Ok(()),
+            Some(meaning) => Err(Error::BadOption(format!(
+                "columns: {name} is {what}, in which no column means {meaning}"
+            ))),
+        }
+    }
+
     /// In words: "JSON lines of questions and answers".
     ///
     /// # Errors
@@ -96,7 +151,7 @@ impl Source {
             Self::BuiltIn => "the built-in questions and answers".to_owned(),
             Self::Random => "rows of random ids".to_owned(),
             Self::Tokens(_) => "prepared tokens".to_owned(),
-            Self::Text(text) => text.describe(),
+            Self::Text(text) => text.describe()?,
             Self::Records(records) => {
                 let form = records.form()?.map_or_else(String::new, |form| format!(" of {form}"));
                 format!("{}{form}{}", records.layout(), records.describe_encoding())
@@ -106,6 +161,15 @@ impl Source {
                 None => format!("{}, the training part", train.describe()?),
             },
         })
+    }
+}
+
+/// What to say of data in which so many characters were not of its encoding; nothing where there are none.
+pub fn damage(name: &str, replaced: u64) -> Option<String> {
+    match replaced {
+        0 => None,
+        1 => Some(format!("{name} is damaged: 1 broken character is U+FFFD now")),
+        n => Some(format!("{name} is damaged: {n} broken characters are U+FFFD now")),
     }
 }
 

@@ -54,6 +54,8 @@ pub struct SplitReport {
     pub val_lines: u64,
     /// Lines that are no examples, and in neither.
     pub bad: BadLines,
+    /// Characters of the input that were not of its encoding, and are U+FFFD in both files.
+    pub replaced: u64,
     /// The training file.
     pub train: PathBuf,
     /// The validation file.
@@ -125,6 +127,7 @@ fn split_records(
         train_lines,
         val_lines,
         bad: summary.bad,
+        replaced: records.replaced(),
         train,
         val,
     })
@@ -156,8 +159,8 @@ fn split_text(
     })?;
     let [train, val] = place.finish()?;
     let (lines, val_lines) = (count.characters, count.characters - train_lines);
-    let bad = BadLines::default();
-    Ok(SplitReport { unit: "characters", lines, train_lines, val_lines, bad, train, val })
+    let (bad, replaced) = (BadLines::default(), count.cleaned.replaced);
+    Ok(SplitReport { unit: "characters", lines, train_lines, val_lines, bad, replaced, train, val })
 }
 
 /// Good rows in a temporary file, each a line, and where they are.

@@ -44,6 +44,8 @@ pub struct QaStats {
     pub conversations: u64,
     /// Ids that stand for characters the vocabulary lacks.
     pub unknown: u64,
+    /// Characters that were not of the encoding of their file, and are U+FFFD now.
+    pub replaced: u64,
     /// Lines that were skipped.
     pub bad: BadLines,
 }
@@ -121,7 +123,7 @@ fn stats_of(source: Source, tokenizer: Option<&TokenizerChoice>, limit: Option<u
             let tokenizer = choice.for_lines(&file, limit)?;
             let mut counting = Counting::new(file.name(), &tokenizer)?;
             let summary = file.read(limit, &mut |_, record| counting.add(&record))?;
-            Ok(Stats::Qa(QaStats { bad: summary.bad, ..counting.stats }))
+            Ok(Stats::Qa(QaStats { bad: summary.bad, replaced: file.replaced(), ..counting.stats }))
         }
     }
 }
@@ -152,6 +154,7 @@ impl<'a> Counting<'a> {
             answers: Lengths::default(),
             conversations: 0,
             unknown: 0,
+            replaced: 0,
             bad: BadLines::default(),
         };
         Ok(Counting { encoder: QaEncoder::new(tokenizer)?, unknown: tokenizer.special_id(UNK), stats })

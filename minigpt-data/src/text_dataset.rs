@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn too_little_text_and_foreign_ids_are_refused() {
         let error = TextDataset::overlapping(counting(4), 4, 10).unwrap_err().to_string();
-        assert!(error.contains("has 4 token(s), 5 are needed"), "{error}");
+        assert!(error.contains("has 4 tokens, 5 are needed"), "{error}");
         assert!(TextDataset::consecutive(counting(1), 4, 10).is_err());
         for block_size in [0, usize::MAX] {
             assert!(TextDataset::consecutive(counting(9), block_size, 10).is_err());

@@ -1,6 +1,7 @@
 //! A text as two rows of ids: its first part for training, the rest for validation.
 
 use crate::error::{Error, Result};
+use crate::text_reader::is_blank;
 use crate::text_source::{TextChunk, TextSource, TextSummary, first_characters};
 use crate::tokenizer_choice::{Builder, TokenizerChoice};
 use crate::tokens::TokenWriter;
@@ -38,20 +39,20 @@ pub(crate) fn count_text(
     let specials: &[&str] = if matches!(choice, TokenizerChoice::Bpe(_)) { &[END_OF_TEXT] } else { &[] };
     let mut builder = Builder::new(choice, specials)?;
     let mut unknown = Unknown::default();
-    let (mut done, mut is_blank) = (0, true);
+    let (mut done, mut blank) = (0, true);
     let summary = source.read(limit, &mut |chunk| {
         if let TextChunk::Text(text) = chunk {
             match &ready {
                 None => builder.push(text),
                 Some(tokenizer) => unknown.add(tokenizer, text),
             }
-            is_blank = is_blank && text.trim().is_empty();
+            blank = blank && is_blank(text);
             done += text.len() as u64;
             progress(done);
         }
         Ok(())
     })?;
-    if is_blank {
+    if blank {
         return Err(Error::OnlyWhiteSpace { name: source.name().to_owned() });
     }
     let tokenizer = match ready {

@@ -39,6 +39,12 @@ impl Cleaned {
     }
 }
 
+/// Whether a text has nothing in it that can be seen: only white space, and characters without a width.
+pub fn is_blank(text: &str) -> bool {
+    let is_invisible = |c: char| matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    text.chars().all(|c| c.is_whitespace() || is_invisible(c))
+}
+
 /// Reads one file as text.
 pub struct TextReader<R> {
     reader: R,

@@ -6,11 +6,11 @@
 //! A line end is put between two files where the first has none, so that they never run together.
 
 use crate::error::{Error, Result};
-use crate::input_file::InputFile;
+use crate::input_file::{InputFile, describe_encodings};
 use crate::record::Example;
 use crate::record_file::{ReadOptions, RecordFile};
 use crate::row_file::Layout;
-use crate::text_reader::{Cleaned, TextReader};
+use crate::text_reader::{Cleaned, TextReader, is_blank};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::Read;
@@ -102,16 +102,43 @@ impl TextSource {
     }
 
     /// In words.
-    pub(crate) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> Result<String> {
         let (what, encoding) = match &self.documents {
-            Documents::One(file) => ("text".to_owned(), file.describe_encoding()),
-            Documents::Folder(files, _) => (format!("{} files of text", files.len()), String::new()),
+            Documents::One(file) => ("text".to_owned(), describe_encodings([file.encoding()])),
+            Documents::Folder(files, options) => {
+                let encoding = |path: &PathBuf| Ok(InputFile::open_as(path, options.encoding)?.encoding());
+                let encodings = files.iter().map(encoding).collect::<Result<Vec<_>>>()?;
+                let what = match files.len() {
+                    1 => "1 file of text".to_owned(),
+                    n => format!("{n} files of text"),
+                };
+                (what, describe_encodings(encodings))
+            }
             Documents::Rows(rows) => (format!("{} of texts", rows.layout()), rows.describe_encoding()),
         };
         let instead = self.instead.map_or_else(String::new, |layout| {
             format!(", as asked for, though it is {layout} that could be read row by row")
         });
-        format!("{what}{encoding}{instead}")
+        Ok(format!("{what}{encoding}{instead}"))
+    }
+
+    /// Characters of all files that were not of their encoding, and are U+FFFD now.
+    ///
+    /// # Errors
+    /// A file of a folder that can't be read.
+    pub fn replaced(&self) -> Result<u64> {
+        match &self.documents {
+            Documents::One(file) => Ok(file.replaced()),
+            Documents::Folder(files, options) => {
+                files.iter().map(|path| Ok(InputFile::open_as(path, options.encoding)?.replaced())).sum()
+            }
+            Documents::Rows(rows) => Ok(rows.replaced()),
+        }
+    }
+
+    /// Whether it has columns of which some may be chosen.
+    pub(crate) fn has_columns(&self) -> bool {
+        matches!(self.documents, Documents::Rows(_))
     }
 
     /// The path, or "standard input".
@@ -122,6 +149,21 @@ impl TextSource {
     /// Bytes of all files together, for progress.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Refuses a text that holds only white space.
+    ///
+    /// # Errors
+    /// Such a text, and one that can't be read.
+    pub fn check_visible(&self, limit: Option<u64>) -> Result<()> {
+        let mut blank = true;
+        self.read(limit, &mut |chunk| {
+            if let TextChunk::Text(text) = chunk {
+                blank = blank && is_blank(text);
+            }
+            Ok(())
+        })?;
+        if blank { Err(Error::OnlyWhiteSpace { name: self.name.clone() }) } else { Ok(()) }
     }
 
     /// Gives all text, or its first `limit` characters, to `each`, chunk by chunk.
@@ -159,6 +201,7 @@ impl TextSource {
                 })?;
                 reading.summary.files = rows.files();
                 reading.summary.bad_rows = read.bad.total;
+                reading.summary.cleaned.replaced += rows.replaced();
             }
         }
         if reading.summary.characters == 0 {
@@ -354,6 +397,6 @@ mod tests {
         assert!(read(dir.path()).unwrap_err().to_string().ends_with("has no text in it"));
         fs::remove_file(dir.path().join("empty.txt")).unwrap();
         let error = read(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("its other 1 file(s) are not"), "{error}");
+        assert!(error.contains("are read, not 1 other file"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { seriesOf, normSeries, merge, planned } from "../page/js/training/series.js";
+import { seriesOf, normSeries, merge, planned, roleMarks } from "../page/js/training/series.js";
 
 const run = {
   name: "a",
@@ -42,4 +42,13 @@ test("a run without samples so far is not one that writes none", () => {
   const run = (train) => ({ config: { train } });
   assert.equal(planned([run({ sample_interval: 50 }), run({})], "sample_interval"), 50);
   assert.equal(planned([run({ sample_interval: 0 }), {}], "sample_interval"), 0);
+});
+
+test("marks of roles name the run where several are shown", () => {
+  const first = new Map([["induction", { step: 40, layer: 1, head: 2 }]]);
+  const say = (role) => `${role} head`;
+  assert.deepEqual(roleMarks(first, { of: null, say }), [
+    { x: 40, row: 0, label: "induction head 1.2" },
+  ]);
+  assert.equal(roleMarks(first, { of: "night", say })[0].label, "night · induction head 1.2");
 });

@@ -34,7 +34,7 @@ pub fn main() -> Result<(), Box<dyn Error>> {
             constraint: Some(model.constraint(&grammar)?),
             ..model.generation_config()?
         };
-        let text = model.generate_with("report:", &config)?;
+        let text = model.generate_with("report:", &config)?.text;
         println!("{text}");
         if let Grammar::JsonSchema(_) = grammar {
             let value: Value = serde_json::from_str(&text)?;

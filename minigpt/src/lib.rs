@@ -100,9 +100,9 @@ pub use run_config::{DataConfig, ExampleStyle, RunConfig, SampleConfig};
 pub use run_plan::RunPlan;
 pub use settings_table::{Allowed, SECTIONS, SETTINGS, SettingInfo};
 pub use step_time::{StepTimer, random_ids, step_time};
-pub use suggestion::{Further, MINUTES, Suggestion};
+pub use suggestion::{Further, MINUTES, MOST_MINUTES, Suggestion};
 pub use training::{Trained, Training, train};
-pub use writing::TextPieces;
+pub use writing::{Generated, TextPieces};
 
 // For the command line, which looks at data without training on it.
 #[doc(hidden)]

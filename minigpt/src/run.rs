@@ -71,30 +71,29 @@ pub struct Run {
 }
 
 impl Run {
-    /// Opens all that a new run needs: its data, its model, its folder. `changes` are the settings that were asked for
-    /// one by one (`model.n_layer=2`): a model that is there already must agree with them.
-    pub fn start(config: RunConfig, changes: &[String], place: Place, device: &Device) -> Result<Self> {
-        Self::start_on(SingleRank::exchange(), config, changes, place, device)
+    /// Opens all that a new run needs: its data, its model, its folder. A model that is there already must agree with the
+    /// settings that were asked for one by one ([`RunConfig::asked`]).
+    pub fn start(config: RunConfig, place: Place, device: &Device) -> Result<Self> {
+        Self::start_on(SingleRank::exchange(), config, place, device)
     }
 
     /// The same on several ranks, as the first of them; the others [`join`](Self::join).
     pub fn start_on(
         exchange: Arc<dyn Exchange>,
         mut config: RunConfig,
-        changes: &[String],
         place: Place,
         device: &Device,
     ) -> Result<Self> {
         let Place { out, from } = place;
         let from = from.map(ModelPlace::find).transpose()?;
         let from = from.as_ref().map(|place| place.path.as_path());
-        let changes = settings::with_sections(changes)?;
-        from.map_or(Ok(()), |from| base::check(from, &changes))?;
-        let named = named_settings(&changes);
+        let asked = std::mem::take(&mut config.asked);
+        from.map_or(Ok(()), |from| base::check(from, &asked))?;
+        let named = named_settings(&asked);
         let context = from.map(|from| context(&config, from, &named)).transpose()?;
         let brought = Brought::by(from)?;
         let OpenedData { data, bad_lines, kind, notes } = open_run_data(&config, from, &brought, context)?;
-        check_used(&config, &changes, kind)?;
+        check_used(&config, &asked, kind)?;
         if brought.tokenizer.is_some() {
             // The model's own is used, whatever a file says.
             config.data.tokenizer = None;
@@ -378,7 +377,9 @@ fn open_corpus(
         qa: QaOptions { max_length, loss_on, padding: Padding::Longest },
         format: brought.example_format(config)?,
     };
-    Ok((Corpus::open(path, &options)?, notes))
+    let corpus = Corpus::open(path, &options)?;
+    notes.extend(corpus.damage.iter().cloned());
+    Ok((corpus, notes))
 }
 
 /// The same, ready to be drawn from.
@@ -403,7 +404,8 @@ fn open_data(config: &RunConfig, brought: &Brought, block_size: usize) -> Result
     }
     if let (Some(path), CorpusParts::Qa { train, .. }) = (rehearsed(data), &mut corpus.parts) {
         let brought = Brought { tokenizer: corpus.tokenizer.clone(), ..brought.clone() };
-        *train = train.with_rehearsal(&rehearsal(config, path, &brought, block_size, 0)?, REPEATS)?;
+        let rehearsal = rehearsal(config, path, &brought, block_size, 0, &mut notes)?;
+        *train = train.with_rehearsal(&rehearsal, REPEATS)?;
         notes.push(format!("half of each batch is what {path} was trained on, so that the model keeps it"));
     }
     let bad_lines = match &corpus.parts {
@@ -444,6 +446,7 @@ fn rehearsal(
     brought: &Brought,
     block_size: usize,
     depth: usize,
+    notes: &mut Vec<String>,
 ) -> Result<QaDataset> {
     /// Runs that were trained further one after the other.
     const DEEPEST: usize = 16;
@@ -462,11 +465,12 @@ fn rehearsal(
     let max_length = old.data.max_length.min(block_size + 1);
     let examples = Examples { max_length, loss_on: old.data.loss_on };
     let (corpus, _) = open_corpus(&old, brought, block_size, examples)?;
+    notes.extend(corpus.damage);
     let CorpusParts::Qa { mut train, .. } = corpus.parts else {
         return Err(Error::Setting(format!("data.rehearse_path: {path} has no questions and answers")));
     };
     if let Some(older) = rehearsed(&old.data).filter(|_| depth < DEEPEST) {
-        train.append(rehearsal(config, older, brought, block_size, depth + 1)?);
+        train.append(rehearsal(config, older, brought, block_size, depth + 1, notes)?);
     }
     Ok(train)
 }

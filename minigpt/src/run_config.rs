@@ -105,6 +105,9 @@ pub struct RunConfig {
     pub train: TrainConfig,
     /// What to show of it meanwhile.
     pub sample: SampleConfig,
+    /// The changes that were asked for one by one, with their sections (`model.n_layer=2`). They are part of the settings
+    /// above, and no file has them: a model that is trained further must agree with them, not with a whole file.
+    pub asked: Vec<String>,
 }
 
 /// The section `[model]` as it is written.
@@ -243,6 +246,7 @@ impl RunConfig {
             train: settings::parse_section("train", section("train")?, &TrainConfig::default())?
                 .with_one_length(),
             sample: settings::parse_section("sample", section("sample")?, &SampleConfig::default())?,
+            asked: settings::with_sections(changes)?,
         };
         if config.data.path.is_empty() {
             return refuse("data.path is missing: what should it be trained on?".to_owned());

@@ -21,6 +21,8 @@ use toml::{Table, Value};
 
 /// Minutes of a run for which nobody says how long.
 pub const MINUTES: f64 = 5.0;
+/// The longest run that can be asked for: 190 years.
+pub const MOST_MINUTES: f64 = 1e8;
 /// The share of the product rate that training reaches.
 const EFFICIENCY: f64 = 0.6;
 /// The share of the time that steps get; the rest is for evaluations, samples and saving.
@@ -71,10 +73,9 @@ impl Suggestion {
                 by_heart: false,
             });
         }
-        let seconds = 60.0 * minutes.unwrap_or(MINUTES);
-        if !(seconds > 0.0 && seconds.is_finite()) {
-            return Err(Error::Setting(format!("minutes are {}; there must be more than 0", seconds / 60.0)));
-        }
+        let minutes_in_all = minutes.unwrap_or(MINUTES);
+        check_minutes(minutes_in_all)?;
+        let seconds = 60.0 * minutes_in_all;
         let source = run_plan::open(&config)?;
         let base =
             from.map(|from| Ok::<_, Error>(load_config(&ModelPlace::find(from)?.path)?)).transpose()?;
@@ -155,6 +156,16 @@ impl Suggestion {
         let seconds = seconds * (most as f64 / steps as f64).min(1.0);
         Ok(Self { config, model, seconds: Some(seconds), enough, further, by_heart })
     }
+}
+
+/// Refuses a time that no run can take.
+pub(crate) fn check_minutes(minutes: f64) -> Result<()> {
+    if minutes > 0.0 && minutes <= MOST_MINUTES {
+        return Ok(());
+    }
+    let shown = if minutes.abs() < 1e15 { minutes.to_string() } else { format!("{minutes:e}") };
+    let most = minigpt_charts::count(MOST_MINUTES as u64);
+    Err(Error::Setting(format!("minutes: {shown}; it must be above 0 and at most {most}")))
 }
 
 /// Passes over questions after which a model that is trained further stops, and over a text.

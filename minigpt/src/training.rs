@@ -136,7 +136,7 @@ impl Training {
         changes.extend(self.changes);
         let config = Suggestion::new("", &changes, self.minutes, self.from.as_deref())?.config;
         let place = Place { out: &out, from: self.from.as_deref() };
-        let mut run = Run::start(config, &changes, place, &Device::Cpu)?;
+        let mut run = Run::start(config, place, &Device::Cpu)?;
         let report = run.trainer.run(observer, stop)?;
         drop(run);
         let model = ModelFolder::open(&report.model)?;
@@ -152,6 +152,6 @@ impl Training {
 pub fn train(config: impl AsRef<Path>, out: impl AsRef<Path>) -> Result<Report> {
     let text = RunConfig::read_open(config.as_ref(), &[])?;
     let config = Suggestion::new(&text, &[], None, None)?.config;
-    let mut run = Run::start(config, &[], Place { out: out.as_ref(), from: None }, &Device::Cpu)?;
+    let mut run = Run::start(config, Place { out: out.as_ref(), from: None }, &Device::Cpu)?;
     Ok(run.trainer.run(&mut (), &AtomicBool::new(false))?)
 }

@@ -9,14 +9,16 @@ impl ModelFolder {
     /// Writes a text. A model that knows questions or a chat answers the prompt; any other goes on with it. How tokens are
     /// chosen is what suits the model ([`Self::generation_config`]).
     pub fn generate(&self, prompt: &str) -> Result<String> {
-        self.generate_with(prompt, &self.generation_config()?)
+        Ok(self.generate_with(prompt, &self.generation_config()?)?.text)
     }
 
-    /// The same with other settings. Where they name no token that ends a text, the model's own do.
-    pub fn generate_with(&self, prompt: &str, config: &GenerationConfig) -> Result<String> {
+    /// The same with other settings. Where they name no token that ends a text, the model's own do. Settings that change
+    /// nothing are named in [`Generated::warnings`].
+    pub fn generate_with(&self, prompt: &str, config: &GenerationConfig) -> Result<Generated> {
         let (prompts, config) = ([self.prompt(prompt)?], self.ending(config));
         let written = generate(&self.gpt, &prompts, &config, self.tokenizer.as_ref())?;
-        Ok(written.into_iter().next().and_then(|completion| completion.text).unwrap_or_default())
+        let text = written.into_iter().next().and_then(|completion| completion.text).unwrap_or_default();
+        Ok(Generated { text, warnings: config.warnings() })
     }
 
     /// [`Self::generate`], piece by piece, as the text is written.
@@ -24,10 +26,13 @@ impl ModelFolder {
         self.stream_with(prompt, &self.generation_config()?)
     }
 
-    /// [`Self::generate_with`], piece by piece, as the text is written.
+    /// [`Self::generate_with`], piece by piece, as the text is written. Settings that change nothing are named in
+    /// [`TextPieces::warnings`].
     pub fn stream_with(&self, prompt: &str, config: &GenerationConfig) -> Result<TextPieces<'_>> {
         let (prompts, config) = ([self.prompt(prompt)?], self.ending(config));
-        Ok(TextPieces(Generator::new(&self.gpt, &prompts, &config, self.tokenizer.as_ref())?))
+        let warnings = config.warnings();
+        let steps = Generator::new(&self.gpt, &prompts, &config, self.tokenizer.as_ref())?;
+        Ok(TextPieces { steps, warnings })
     }
 
     /// What suits the model: for questions the likeliest tokens, otherwise tokens drawn at temperature 0.8.
@@ -59,16 +64,36 @@ impl ModelFolder {
     }
 }
 
+/// A text that a model wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Generated {
+    /// The text, without the prompt.
+    pub text: String,
+    /// Settings that were accepted and changed nothing ([`GenerationConfig::warnings`]), for example a `temperature` without
+    /// `do_sample`.
+    pub warnings: Vec<String>,
+}
+
 /// A text as it is written: whole characters, one piece after the other. Dropped, nothing more is computed.
 #[derive(Debug)]
-pub struct TextPieces<'a>(Generator<'a>);
+pub struct TextPieces<'a> {
+    steps: Generator<'a>,
+    warnings: Vec<String>,
+}
+
+impl TextPieces<'_> {
+    /// Settings that were accepted and change nothing ([`GenerationConfig::warnings`]).
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}
 
 impl Iterator for TextPieces<'_> {
     type Item = Result<String>;
 
     fn next(&mut self) -> Option<Self::Item> {
         // A token may be a part of a character, or of what could become a stop string.
-        self.0
+        self.steps
             .by_ref()
             .map(|step| Ok(step?.into_iter().map(|token| token.text).collect()))
             .find(|piece: &Result<String>| !piece.as_ref().is_ok_and(String::is_empty))

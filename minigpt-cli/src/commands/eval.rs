@@ -125,7 +125,9 @@ pub fn run(args: &EvalArgs) -> Result<()> {
         LossOnName::Answer => LossOn::Answer,
     };
     // One token of a sequence is only a target, so a context of T holds T + 1 of them.
-    let report = match open(args, &model, loss_on, block_size + 1)? {
+    let (opened, damage) = open(args, &model, loss_on, block_size + 1)?;
+    damage.iter().for_each(|damage| output::note(damage));
+    let report = match opened {
         Opened::Text(tokens) => {
             check_of_text(args)?;
             let vocab_size = model.gpt.config().vocab_size;
@@ -137,7 +139,7 @@ pub fn run(args: &EvalArgs) -> Result<()> {
                 output::note(&format!("skipped {skipped}: see `minigpt data stats`"));
             }
             // Answers are compared whole, however much of them the loss could see.
-            let whole = match open(args, &model, LossOn::Answer, 1 << 20)? {
+            let whole = match open(args, &model, LossOn::Answer, 1 << 20)?.0 {
                 Opened::Qa(whole, _) => whole,
                 Opened::Text(_) => data.clone(),
             };
@@ -169,7 +171,13 @@ enum Opened {
     Qa(QaDataset, BadLines),
 }
 
-fn open(args: &EvalArgs, model: &ModelFolder, loss_on: LossOn, max_length: usize) -> Result<Opened> {
+/// Opens the data; also says what is damaged in it.
+fn open(
+    args: &EvalArgs,
+    model: &ModelFolder,
+    loss_on: LossOn,
+    max_length: usize,
+) -> Result<(Opened, Vec<String>)> {
     let prepared = Prepared::is_at(&args.data);
     if !prepared {
         model.need_tokenizer()?;
@@ -208,12 +216,13 @@ fn open(args: &EvalArgs, model: &ModelFolder, loss_on: LossOn, max_length: usize
         output::note(&note);
     }
     let nothing = || format!("{}: there is no such part", args.data.display());
-    Ok(match (corpus.parts, part) {
+    let opened = match (corpus.parts, part) {
         (CorpusParts::Text { val, .. }, Some(Part::Val)) => Opened::Text(val),
         (CorpusParts::Text { train, .. }, _) => Opened::Text(train),
         (CorpusParts::Qa { val, bad, .. }, Some(Part::Val)) => Opened::Qa(val.with_context(nothing)?, bad),
         (CorpusParts::Qa { train, bad, .. }, _) => Opened::Qa(train, bad),
-    })
+    };
+    Ok((opened, corpus.damage))
 }
 
 fn answer(model: &ModelFolder, data: &QaDataset) -> Result<Answers> {

@@ -3,7 +3,7 @@
 use super::cluster;
 use super::train::announce_suggestion;
 use crate::config_file::Opened;
-use crate::language::{duration, large, said, t, tr};
+use crate::language::{counted, duration, large, said, t, tr};
 use crate::tensors::TensorTree;
 use crate::{config_file, models, output, screen};
 use anyhow::{Context, Result, ensure};
@@ -312,9 +312,9 @@ fn describe(answer: &Answer) -> String {
     let Answer { plan, config, .. } = answer;
     let title = shown(&answer.name);
     let shape = t!(
-        "{title}: {} layers, {} heads, width {}, context {}, vocabulary {}\n",
-        count(config.n_layer as u64),
-        count(config.n_head as u64),
+        "{title}: {}, {}, width {}, context {}, vocabulary {}\n",
+        counted(config.n_layer as u64, "layer"),
+        counted(config.n_head as u64, "head"),
         count(config.n_embd as u64),
         count(config.block_size as u64),
         count(config.vocab_size as u64),

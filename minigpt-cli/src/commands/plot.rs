@@ -8,6 +8,7 @@ use minigpt_charts::{Table, count, decimal};
 use minigpt_files::write_file;
 use minigpt_train::record::{self, Axis, Damage, StepRecord, Summary, loss_chart};
 use serde::Serialize;
+use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -78,8 +79,8 @@ struct RunAnswer<'a> {
 
 /// Runs the command.
 pub fn run(args: &PlotArgs) -> Result<()> {
-    let folders: Vec<PathBuf> =
-        args.runs.iter().map(|run| runs_in(run)).collect::<Result<Vec<_>>>()?.concat();
+    let folders = args.runs.iter().map(|run| runs_in(run)).collect::<Result<Vec<_>>>()?.concat();
+    let folders = each_once(folders);
     let names = names(&folders);
     let records = folders.iter().map(|run| read(run)).collect::<Result<Vec<_>>>()?;
     let runs: Vec<(String, Vec<StepRecord>)> = names.into_iter().zip(records).collect();
@@ -120,6 +121,20 @@ fn runs_in(run: &Path) -> Result<Vec<PathBuf>> {
     }
     output::note(&format!("{} is a folder of {} runs", run.display(), count(found.len() as u64)));
     Ok(found)
+}
+
+/// Each run once, however often and by whichever of its names it was given.
+fn each_once(runs: Vec<PathBuf>) -> Vec<PathBuf> {
+    let place = |run: &PathBuf| {
+        let run = run.canonicalize().unwrap_or_else(|_| run.clone());
+        if run.file_name().is_some_and(|name| name == METRICS) {
+            run.with_file_name("")
+        } else {
+            run.join("")
+        }
+    };
+    let mut seen = HashSet::new();
+    runs.into_iter().filter(|run| seen.insert(place(run))).collect()
 }
 
 /// The records of a run, given by its folder or by the file itself.

@@ -79,7 +79,11 @@ pub fn tr(english: &'static str) -> &'static str {
 
 /// What `t!` has formatted in English, in the chosen language.
 pub fn said(text: &str, english: String) -> String {
-    if current() == Language::En {
+    said_in(current(), text, english)
+}
+
+fn said_in(language: Language, text: &str, english: String) -> String {
+    if language == Language::En {
         return english;
     }
     let key = normal(text);
@@ -108,18 +112,26 @@ pub(crate) use t;
 
 /// A time in the unit that fits; days and years have names, the rest has symbols.
 pub fn duration(seconds: f64) -> String {
+    duration_in(current(), seconds)
+}
+
+fn duration_in(language: Language, seconds: f64) -> String {
     let english = minigpt_charts::duration(seconds);
     match english.rsplit_once(' ') {
-        Some((number, "days")) => t!("{number} days"),
-        Some((number, "years")) => t!("{number} years"),
+        Some((_, "days")) => said_in(language, "{number} days", english),
+        Some((_, "years")) => said_in(language, "{number} years", english),
         _ => english,
     }
 }
 
 /// A large number, in short, for a unit to follow: `2.5 G`, or `25 亿`.
 pub fn large(number: f64) -> String {
+    large_in(current(), number)
+}
+
+fn large_in(language: Language, number: f64) -> String {
     const NAMES: [(f64, &str); 3] = [(1e12, "万亿"), (1e8, "亿"), (1e4, "万")];
-    match NAMES.iter().find(|(size, _)| current() == Language::Zh && number >= *size) {
+    match NAMES.iter().find(|(size, _)| language == Language::Zh && number >= *size) {
         Some((size, name)) => {
             let number = format!("{:.1}", number / size);
             format!("{} {name}", number.strip_suffix(".0").unwrap_or(&number))
@@ -134,6 +146,21 @@ mod tests {
 
     fn words(line: &str) -> Vec<OsString> {
         line.split(' ').map(Into::into).collect()
+    }
+
+    #[test]
+    fn days_and_years_have_chinese_names_and_symbols_stay() {
+        let chinese = |seconds: f64| duration_in(Language::Zh, seconds);
+        assert_eq!([49.2 * 86_400.0, 3e9].map(chinese), ["49.2 天", "95 年"]);
+        assert_eq!([0.25, 90.0, 3600.0].map(chinese), ["250.0 ms", "90 s", "60 min"]);
+        assert_eq!(duration_in(Language::En, 49.2 * 86_400.0), "49.2 days");
+    }
+
+    #[test]
+    fn large_numbers_are_counted_in_ten_thousands_in_chinese() {
+        let chinese = |number: f64| large_in(Language::Zh, number);
+        assert_eq!([2.5e9, 1e8, 3e12, 12_000.0].map(chinese), ["25 亿", "1 亿", "3 万亿", "1.2 万"]);
+        assert_eq!(large_in(Language::En, 2.5e9), minigpt_charts::metric(2.5e9));
     }
 
     #[test]

@@ -84,9 +84,26 @@ fn run(place: &Place, args: &[&str], stdin: &str) -> Done {
     minigpt(&[&["--lang", "zh"], args].concat()).within(&place.path("")).stdin(stdin).run()
 }
 
-/// The lines with words of Latin letters that follow each other and are no names. A word with a sign of a path, an
-/// option, a setting or a number in it is a name, and so is what stands in brackets.
+/// Symbols of units, which stand behind numbers in Chinese text, too.
+const UNITS: &[&str] = &["s", "h", "min", "ms", "B", "kB", "MB", "GB", "TB"];
+
+/// The lines with words of Latin letters that follow each other and are no names, or with such a word or a letter behind a
+/// number (`49.2 days`, `2.5 G`). A word with a sign of a path, an option, a setting or a number in it is a name, and so is
+/// what stands in brackets.
 fn english(text: &str) -> Vec<String> {
+    let is_number = |word: &str| {
+        word.starts_with(|c: char| c.is_ascii_digit())
+            && word.chars().all(|c| c.is_ascii_digit() || ".,%".contains(c))
+            && !word.ends_with([',', '.'])
+    };
+    let is_unit = |word: &str| {
+        let bare = word.trim_end_matches([',', '.', ';', ':']);
+        !bare.is_empty()
+            && bare.chars().all(|c| c.is_ascii_alphabetic())
+            // kFLOP, MFLOP and so on.
+            && !bare.ends_with("FLOP")
+            && ![UNITS, NAMES].concat().contains(&bare)
+    };
     let is_english = |word: &str| {
         let bare = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
         let plain = bare.len() > 1 && bare.chars().all(|c| c.is_ascii_alphabetic() || c == '\'');
@@ -94,7 +111,9 @@ fn english(text: &str) -> Vec<String> {
     };
     let two_words = |part: &str| {
         let words: Vec<bool> = part.split_whitespace().map(is_english).collect();
-        words.windows(2).any(|words| words == [true, true])
+        let pairs: Vec<&str> = part.split_whitespace().collect();
+        let counted = pairs.windows(2).any(|pair| is_number(pair[0]) && is_unit(pair[1]));
+        counted || words.windows(2).any(|words| words == [true, true])
     };
     let is_left = |line: &&str| {
         let outside = line.split_inclusive('[').map(|part| match part.split_once(']') {
@@ -120,6 +139,8 @@ fn assert_chinese(done: &Done) {
 fn english_is_recognised() {
     assert_eq!(english("error: there is no model").len(), 1);
     assert_eq!(english("错误：could not read it").len(), 1);
+    assert_eq!(english("需要 49.2 days\n大小 2.5 G 个词元\n共 12 steps").len(), 3);
+    assert!(english("需要 3 min，49.2 天，2.5 GB").is_empty());
     assert!(english("无法读取 book.txt：没有 max_iters 这项设置 minigpt train --config x.toml").is_empty());
 }
 
@@ -147,6 +168,7 @@ fn a_run_from_training_to_a_chat_is_chinese() {
         &["generate", model, "--prompt", "天地", "-n", "4"],
         &["generate", model, "--prompt", "天地", "-n", "2", "--explain"],
         &["inspect", model, "--prompt", "天地玄黄", "--attention"],
+        &["inspect", model, "--prompt", "天地玄黄", "--ablate", "attn.0"],
         &["inspect", model, "--tensors"],
         &["eval", model, "--data", "book.txt"],
         &["plot", "runs/a"],
@@ -166,6 +188,10 @@ fn a_run_from_training_to_a_chat_is_chinese() {
     ] {
         assert_chinese(&run(&place, args, "").success());
     }
+    let said = |args: &[&str]| run(&place, args, "").success().stdout().to_owned();
+    assert!(said(&["inspect", model, "--prompt", "天地玄黄", "--ablate", "attn.0"]).contains("损失"));
+    let plan = said(&["plan", "gpt2", "--tokens", "2500000000", "--flops-per-second", "1e12"]);
+    assert!(plan.contains(" 天") && plan.contains("25 亿"), "{plan}");
     let typed = "天地\n/help\n/show\n/set temperature 0.5\n/set nonsense 1\n/nonsense\n/reset\n/quit\n";
     let talked = run(&place, &["chat", model, "--max-new-tokens", "3"], typed).success();
     assert_chinese(&talked);

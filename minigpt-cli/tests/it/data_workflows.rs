@@ -304,13 +304,107 @@ fn damaged_chinese_is_read_and_the_damage_is_said() {
     let said = folder.types("data stats gbk.txt");
     assert_contains(said.stdout(), &["2 broken characters replaced by U+FFFD"]);
     let shown = folder.types("data show gbk.txt --count 1");
-    assert_contains(shown.stderr(), &["text in gb18030, with 2 broken characters"]);
+    assert_contains(
+        shown.stderr(),
+        &["gbk.txt: text in gb18030", "gbk.txt is damaged: 2 broken characters are U+FFFD now"],
+    );
     assert_contains(shown.stdout(), &["天空为什么是蓝色的"]);
     let chinese = folder.types("data stats gbk.txt --lang zh");
     assert_contains(chinese.stdout(), &["2 个损坏的字符替换为 U+FFFD"]);
     folder.0.write("crlf.txt", line.replace('\n', "\r\n").repeat(9));
     let chinese = folder.types("data stats crlf.txt --lang zh");
     assert_contains(chinese.stdout(), &["统一为 \\n"]);
+}
+
+/// Rows in GBK, with a wrong byte in one of them.
+fn damaged(rows: &str) -> Vec<u8> {
+    let bytes = encoding_rs::GBK.encode(rows).0.into_owned();
+    let at = bytes.len() / 2 + bytes[bytes.len() / 2..].windows(2).position(|two| two == b"\"}").unwrap();
+    [&bytes[..at], b"\xff", &bytes[at..]].concat()
+}
+
+/// Regression: of examples and rows of texts only `data show` and `train` told of the damage, of folders nothing did, or only
+/// the first file.
+#[test]
+fn damage_is_said_by_every_command_that_opens_data() {
+    let folder = Folder::new();
+    let good: String = (0..60)
+        .map(|i| {
+            json!({"question": format!("第{i}个数是什么？"), "answer": format!("是{}。", i * 7)}).to_string()
+                + "\n"
+        })
+        .collect();
+    let texts: String =
+        (0..60).map(|i| json!({"text": format!("天空为什么是蓝色的？{i}")}).to_string() + "\n").collect();
+    let prose = "天空为什么是蓝色的？因为空气散射阳光中的蓝光。\n".repeat(60);
+    let gbk = encoding_rs::GBK.encode(&prose).0.into_owned();
+    let broken = [&gbk[..202], b"\xff", &gbk[202..]].concat();
+    folder.0.write("good.jsonl", &good);
+    folder.0.write("good.txt", &prose);
+    folder.0.write("bad.jsonl", damaged(&good));
+    folder.0.write("badt.jsonl", damaged(&texts));
+    folder.0.write("bad.txt", &broken);
+    for name in ["a", "c"] {
+        folder.0.write(&format!("two/{name}.txt"), &broken);
+    }
+    folder.0.write("two/b.txt", &prose);
+    folder.0.write("twoq/a.jsonl", encoding_rs::GBK.encode(&good).0.into_owned());
+    folder.0.write("twoq/b.jsonl", damaged(&good));
+    folder.types(&format!("train good.jsonl --out run --max_iters=1 {SMALL}"));
+    let one = |name: &str| format!("{name} is damaged: 1 broken character is U+FFFD now");
+    for (command, said) in [
+        ("data stats bad.jsonl", one("bad.jsonl")),
+        ("data split bad.jsonl --out parts", one("bad.jsonl")),
+        ("data split badt.jsonl --out parts2", one("badt.jsonl")),
+        ("data show bad.jsonl --count 1", one("bad.jsonl")),
+        ("data show two --count 1", "two is damaged: 2 broken characters are U+FFFD now".to_owned()),
+        ("data show two --count 1", "two: 3 files of text in UTF-8, gb18030".to_owned()),
+        ("tokenizer train bad.jsonl --kind char --out tokenizer", one("bad.jsonl")),
+        ("eval run/last --data bad.jsonl", one("bad.jsonl")),
+        ("train bad.jsonl --out run --eval-only", one("bad.jsonl")),
+        ("train good.jsonl --out with-val --max_iters=1 --val_path=bad.jsonl SMALL", one("bad.jsonl")),
+        ("train two --out of-two --max_iters=1 SMALL", "two is damaged: 2 broken characters are".to_owned()),
+        ("train twoq --out of-twoq --max_iters=1 SMALL", one("twoq")),
+        ("train bad.txt --out of-text --max_iters=1 SMALL", one("bad.txt")),
+    ] {
+        let done = folder.types(&command.replace("SMALL", SMALL));
+        let times = done.stderr().matches(&said).count();
+        assert_eq!(times, 1, "{command}: {said} in {}", done.stderr());
+    }
+    assert_eq!(folder.types("data stats bad.jsonl --json").json()["replaced"], 1);
+    assert_eq!(folder.types("data stats badt.jsonl --json").json()["cleaned"]["replaced"], 1);
+    assert_eq!(folder.types("data split bad.jsonl --out parts3 --json").json()["replaced"], 1);
+    assert_eq!(folder.types("data stats good.jsonl --json").json()["replaced"], 0);
+    let chinese = folder.types("data stats bad.jsonl --lang zh");
+    assert_contains(chinese.stderr(), &["bad.jsonl 有损坏：1 个损坏的字符已换成 U+FFFD"]);
+}
+
+/// Regression: any word was taken for the meaning of a column, and columns of running text were passed over.
+#[test]
+fn columns_are_used_or_refused() {
+    let folder = Folder::new();
+    folder.0.write("text.txt", "to be or not to be. ".repeat(60));
+    folder.0.write("rows.csv", format!("Q,A\n{}", "1 + 1?,2\n".repeat(20)));
+    folder.0.write("usual.csv", format!("question,answer\n{}", "1 + 1?,2\n".repeat(20)));
+    let run = "[data]\npath = \"rows.csv\"\n[data.columns]\nquestio = \"Q\"\nanswer = \"A\"\n";
+    folder.0.write("run.toml", run);
+    folder.types("data stats rows.csv --columns question=Q,answer=A");
+    let near = "unknown meaning \"questio\"; did you mean question?";
+    for (command, code, said) in [
+        ("data stats rows.csv --columns questio=Q,answer=A", 2, near),
+        ("data stats rows.csv --columns question=Q,question=A", 2, "question is given twice"),
+        ("train --config run.toml --out run", 1, near),
+        ("train text.txt --columns={questio=\"Q\"} --out run", 1, near),
+        ("data stats text.txt --columns question=Q", 1, "text.txt is text, which has none"),
+        ("data split text.txt --columns question=Q --out o", 1, "text.txt is text, which has none"),
+        ("train text.txt --columns={question=\"Q\"} --out run", 1, "text.txt is text, which has none"),
+        ("data show builtin --columns question=Q", 1, "the built-in questions and answers, which has none"),
+        ("data stats usual.csv --columns output=A", 1, "in which no column means output"),
+    ] {
+        let args: Vec<&str> = command.split_whitespace().collect();
+        let done = minigpt(&args).within(&folder.0.path("")).run().code(code);
+        assert_contains(done.stderr(), &[said]);
+    }
 }
 
 #[test]

@@ -180,6 +180,41 @@ fn standard_input_is_kept_so_that_the_run_can_go_on() {
     minigpt(&more).within(&place.path("")).run().success();
 }
 
+/// Regression: `train - < white.txt` left the run's folder with a copy of it.
+#[test]
+fn standard_input_that_is_refused_leaves_nothing() {
+    let place = Place::new();
+    for args in [&["train", "-"][..], &["train", "-", "--out", "a/b/ws"], &["train", "-", "--nonsense=3"]] {
+        let done = minigpt(args).within(&place.path("")).stdin(" \n\t\n".repeat(100)).run();
+        assert!(done.failed(), "{args:?}");
+        assert!(place.names("").is_empty(), "{args:?} leaves {:?}", place.names(""));
+    }
+    // What was there stays.
+    place.write("kept/mine.txt", "mine");
+    let white = minigpt(&["train", "-", "--out", "kept"]).within(&place.path("")).stdin("  ").run().code(1);
+    assert_contains(white.stderr(), &["holds only white space"]);
+    assert_eq!(place.names("kept"), ["mine.txt"]);
+}
+
+#[test]
+fn nothing_that_can_be_seen_is_nothing_to_learn() {
+    let place = Place::new();
+    place.write("novel.txt", TEXT.repeat(100));
+    place.write("white.txt", " \n\t\n".repeat(300));
+    place.write("invisible.txt", "\u{200b}".repeat(900));
+    for args in [
+        &["train", "invisible.txt"][..],
+        &["train", "invisible.txt", "--n_layer=1", "--n_embd=16", "--n_head=1", "--max_iters=1"],
+        &["train", "novel.txt", "--val_path=white.txt", "--max_iters=1"],
+        &["tokenizer", "train", "white.txt", "--kind", "char", "--out", "tokenizer"],
+        &["tokenizer", "train", "invisible.txt", "--vocab-size", "300", "--out", "tokenizer"],
+    ] {
+        let done = minigpt(args).within(&place.path("")).run().code(1);
+        assert_contains(done.stderr(), &[".txt holds only white space"]);
+    }
+    assert!(!place.path("tokenizer").exists() && !place.path("runs").exists());
+}
+
 #[test]
 fn a_model_is_trained_further_on_a_text_of_ones_own() {
     let place = Place::new();
@@ -188,6 +223,7 @@ fn a_model_is_trained_further_on_a_text_of_ones_own() {
     train(&place, &["novel.txt"]);
     let said = train(&place, &["other.txt", "--from", "runs/novel"]);
     assert_contains(&said, &["runs/other", "on this machine", "chosen for fine-tuning"]);
+    assert_contains(&said, &["goes on with a text in its style; it does not look anything up"]);
     assert!(!said.contains("chosen for it"), "{said}");
     // Its size may be said again, and not otherwise.
     train(&place, &["other.txt", "--from", "runs/novel", "--n_embd=64"]);

@@ -51,6 +51,23 @@ fn one_run_is_drawn_in_its_folder_and_told_in_a_table() {
     assert_contains(&svg, &["<svg", "Loss of long", ">step<", "</svg>"]);
 }
 
+/// Regression: `plot runs runs/one` drew `one` twice.
+#[test]
+fn a_run_that_is_named_twice_is_drawn_once() {
+    let place = Place::new();
+    for name in ["runs/one", "runs/two"] {
+        fs::create_dir_all(place.path(name)).unwrap();
+        write(&place.path(name), 5);
+    }
+    let again = ["runs", "runs/one", "./runs/../runs/two", "runs/two/metrics.jsonl", "--json"];
+    let answer = plot(&place, &again).run().success().json();
+    let names: Vec<&str> =
+        answer["runs"].as_array().unwrap().iter().map(|run| run["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["one", "two"]);
+    let twice = shown(&place, &["runs/one", "runs/one"]);
+    assert_contains(&twice, &["drawn in runs/one/loss.svg"]);
+}
+
 #[test]
 fn several_runs_are_drawn_in_one_picture_here() {
     let place = runs();

@@ -336,6 +336,14 @@ fn a_size_and_a_budget_together_are_both_used() {
     assert!(both["best"].is_object(), "{both}");
     let error = failure(&["scaling", "predict", &file, "--flops", "1e12", "--repeated"], 2);
     assert_contains(&error, &["--repeated has no effect here: it takes effect with --parameters"]);
+    // Regression: it said that minutes were infinite, and that there had to be more.
+    for args in [
+        &["scaling", "plan", "builtin", "--minutes", "1e308"][..],
+        &["scaling", "run", "builtin", "--minutes", "1e308", "--out", "x"],
+    ] {
+        let error = failure(args, 1);
+        assert_contains(&error, &["minutes: 1e308; it must be above 0 and at most 100,000,000"]);
+    }
     let error = failure(&["scaling", "run", "--resume", "--out", "x", "--minutes", "3"], 2);
     assert_contains(&error, &["--minutes has no effect here: it takes effect without --resume"]);
     let error = refused(&["scaling", "run", "text.txt", "--resume", "--out", "x"]);

@@ -5,6 +5,7 @@ import { t, use, lang, preferred } from "./i18n.js";
 import { start, go, change, here, link, PLACES } from "./router.js";
 import { json, onKeyWanted, onAway, forget } from "./api.js";
 import { short } from "./numbers.js";
+import { titleOf } from "./title.js";
 import { sleep } from "./events.js";
 import { dropTip } from "./parts/tip.js";
 import { failure, waiting } from "./parts/message.js";
@@ -49,15 +50,19 @@ use(
 const chosen = (params) =>
   models?.find((model) => model.id === params.model) ?? models?.[0] ?? null;
 
+/** `runs` are those that the training shows, once it knows them. */
+function drawTitle({ place, params }, runs) {
+  const model = chosen(params);
+  const name = place === "inside" && model ? t(`view.${viewOf(params)}`) : t(`nav.${place}`);
+  document.title = titleOf({ place, params }, { name, model, runs });
+}
+
 function drawHeader({ place, params }) {
   const model = chosen(params);
   const keep = params.model ? { model: params.model } : {};
   document.querySelector(".skip").textContent = t("skip");
   document.getElementById("loading").setAttribute("aria-label", t("loading"));
-  document.title = [place === "inside" && model ? t(`view.${viewOf(params)}`) : t(`nav.${place}`)]
-    .concat(place === "training" ? (params.runs?.split(",").join(", ") ?? []) : (model?.id ?? []))
-    .concat("MiniGPT")
-    .join(" · ");
+  drawTitle({ place, params });
   fill(
     header,
     h(
@@ -143,6 +148,7 @@ function context(at) {
     model: chosen(at.params),
     features,
     signal: stop.signal,
+    titled: (runs) => drawTitle(at, runs),
     change,
     go,
   };

@@ -22,6 +22,8 @@ pub struct RunEvaluation {
     pub loss: f64,
     /// The tokens that were predicted.
     pub tokens: u64,
+    /// What a person should know about the data, as [`Run::notes`] says it.
+    pub notes: Vec<String>,
 }
 
 impl Run {
@@ -46,18 +48,17 @@ impl Run {
     /// The validation loss of the model that a new run would begin with. Nothing is written.
     pub fn evaluate_start(
         mut config: RunConfig,
-        changes: &[String],
         from: Option<&Path>,
         device: &Device,
     ) -> Result<RunEvaluation> {
         let from = from.map(ModelPlace::find).transpose()?;
         let from = from.as_ref().map(|place| place.path.as_path());
-        let changes = settings::with_sections(changes)?;
-        from.map_or(Ok(()), |from| base::check(from, &changes))?;
-        let named = named_settings(&changes);
+        let asked = std::mem::take(&mut config.asked);
+        from.map_or(Ok(()), |from| base::check(from, &asked))?;
+        let named = named_settings(&asked);
         let context = from.map(|from| context(&config, from, &named)).transpose()?;
         let opened = open_run_data(&config, from, &Brought::by(from)?, context)?;
-        check_used(&config, &changes, opened.kind)?;
+        check_used(&config, &asked, opened.kind)?;
         config.model = shape(&config, &opened.data, from, context, &named)?;
         check_memory(&config, 1)?;
         let gpt = model(&config, from, device)?.gpt;
@@ -80,5 +81,5 @@ fn measure(
     let workers = Workers::for_model(gpt).map_err(minigpt_train::Error::from)?;
     let evaluation = evaluate(gpt, &mut val, batches, &workers, |_| {})?;
     let loss = evaluation.loss().ok_or_else(nothing)?;
-    Ok(RunEvaluation { model, loss, tokens: evaluation.tokens })
+    Ok(RunEvaluation { model, loss, tokens: evaluation.tokens, notes: opened.notes })
 }

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::recipe::{Asked, Recipe};
 use crate::run_config::RunConfig;
 use crate::run_plan::{self, TokenCount};
+use crate::suggestion::check_minutes;
 use minigpt_data::{CorpusKind, Glance};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -34,8 +35,8 @@ const VALIDATION: f64 = 0.25;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Budget {
-    /// Time on this machine.
-    Seconds(f64),
+    /// Minutes on this machine.
+    Minutes(f64),
     /// Arithmetic, 6·N·D summed over all runs.
     Flops(f64),
 }
@@ -135,12 +136,12 @@ impl SweepPlan {
 
 fn check(options: &SweepOptions) -> Result<()> {
     let refuse = |text: String| Err(Error::Setting(text));
-    let (name, amount) = match options.budget {
-        Budget::Seconds(seconds) => ("minutes are", seconds / 60.0),
-        Budget::Flops(flops) => ("the FLOPs are", flops),
-    };
-    if !(amount > 0.0 && amount.is_finite()) {
-        return refuse(format!("{name} {amount}; there must be more than 0"));
+    match options.budget {
+        Budget::Minutes(minutes) => check_minutes(minutes)?,
+        Budget::Flops(flops) if !(flops > 0.0 && flops.is_finite()) => {
+            return refuse(format!("the FLOPs are {flops}; there must be more than 0"));
+        }
+        Budget::Flops(_) => {}
     }
     if !(options.epochs > 0.0 && options.epochs.is_finite()) {
         return refuse(format!("epochs are {}; there must be more than 0", options.epochs));
@@ -297,9 +298,9 @@ impl<'a> Planner<'a> {
         }
         let least = self.of(measured[..FEWEST_SIZES].to_vec(), FEWEST_STEPS << (COUNTS - 1))?;
         Err(Error::Data(match self.options.budget {
-            Budget::Seconds(seconds) => format!(
+            Budget::Minutes(minutes) => format!(
                 "{:.1} minutes are too short: the smallest sweep takes about {:.1} on this machine",
-                seconds / 60.0,
+                minutes,
                 least.seconds / 60.0 / PLANNED
             ),
             Budget::Flops(flops) => {
@@ -318,7 +319,7 @@ impl<'a> Planner<'a> {
 
     fn fits(&self, plan: &SweepPlan) -> bool {
         match self.options.budget {
-            Budget::Seconds(seconds) => plan.seconds <= PLANNED * seconds,
+            Budget::Minutes(minutes) => plan.seconds <= PLANNED * 60.0 * minutes,
             Budget::Flops(flops) => plan.flops <= flops,
         }
     }

@@ -16,6 +16,7 @@ mod train_in_memory;
 #[path = "../../examples/train_on_text.rs"]
 mod train_on_text;
 
+mod training;
 mod writing;
 
 #[test]

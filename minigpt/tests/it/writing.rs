@@ -33,7 +33,7 @@ fn a_text_is_the_same_in_one_piece_and_in_many() {
     let pieces: Vec<String> = model.stream("abc").unwrap().map(Result::unwrap).collect();
     assert_eq!((pieces.concat(), pieces.len()), (text, 256));
     let short = GenerationConfig { max_new_tokens: 3, ..GenerationConfig::default() };
-    assert_eq!(model.generate_with("abc", &short).unwrap().chars().count(), 3);
+    assert_eq!(model.generate_with("abc", &short).unwrap().text.chars().count(), 3);
     // Whoever has seen enough leaves.
     assert_eq!(model.stream("你").unwrap().take(2).count(), 2);
 }
@@ -47,6 +47,21 @@ fn a_question_is_asked_in_the_models_format_and_its_answer_ends() {
     assert_eq!(model.stop_ids(), [2]);
     let config = GenerationConfig { max_new_tokens: 40, ..GenerationConfig::default() };
     assert_eq!(model.generate_with("ab", &config).unwrap(), model.generate_with("ab<sep>", &config).unwrap());
+}
+
+#[test]
+fn settings_that_change_nothing_are_named_beside_the_text() {
+    let folder = tempfile::tempdir().unwrap();
+    model(folder.path(), &[]);
+    let model = ModelFolder::open(folder.path()).unwrap();
+    let few = GenerationConfig { max_new_tokens: 2, ..GenerationConfig::default() };
+    let cold = GenerationConfig { temperature: 0.7, ..few.clone() };
+    let said = ["temperature is 0.7, but do_sample is false: the likeliest token always comes"];
+    assert_eq!(model.generate_with("abc", &cold).unwrap().warnings, said);
+    assert_eq!(model.stream_with("abc", &cold).unwrap().warnings(), said);
+    assert!(model.generate_with("abc", &few).unwrap().warnings.is_empty());
+    let drawn = GenerationConfig { do_sample: true, ..cold };
+    assert!(model.stream_with("abc", &drawn).unwrap().warnings().is_empty());
 }
 
 #[test]

@@ -25,5 +25,6 @@ fn columns(text: &str) -> Result<Columns, String> {
         Some((meaning, name)) => Ok((meaning.trim().to_owned(), name.trim().to_owned())),
         None => Err(format!("{pair:?} is not MEANING=NAME")),
     };
-    text.split(',').filter(|pair| !pair.is_empty()).map(pair).collect::<Result<_, _>>().map(Columns)
+    let pairs = text.split(',').filter(|pair| !pair.is_empty()).map(pair).collect::<Result<Vec<_>, _>>()?;
+    Columns::new(pairs).map_err(|error| error.to_string())
 }

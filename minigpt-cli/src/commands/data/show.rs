@@ -95,6 +95,7 @@ fn show_examples(args: &ShowArgs) -> Result<()> {
     ensure!(args.start > 0, "--start is 0; rows are counted from 1");
     let source = Source::open(&args.file, None, &args.reading.options())?;
     output::note(&format!("{}: {}", args.file.display(), source.describe()?));
+    source.damage(&args.file)?.iter().for_each(|damage| output::note(damage));
     let shown = examples(in_part(source, args)?, args)?;
     ensure!(!shown.is_empty(), "there are fewer than {} rows", args.start);
     if args.json {

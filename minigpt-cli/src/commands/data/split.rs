@@ -34,7 +34,7 @@ pub(super) struct SplitArgs {
     force: bool,
     #[command(flatten)]
     reading: ReadingArgs,
-    /// Print {"train", "val", "unit", "lines", "train_lines", "val_lines", "bad"} as JSON.
+    /// Print {"train", "val", "unit", "lines", "train_lines", "val_lines", "bad", "replaced"} as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -68,7 +68,9 @@ pub(super) fn run(args: &SplitArgs) -> Result<()> {
     if let Some(bar) = bar {
         bar.finish();
     }
-    skipped::report(&args.file.display().to_string(), &report.bad);
+    let name = args.file.display().to_string();
+    skipped::report(&name, &report.bad);
+    minigpt_data::damage(&name, report.replaced).iter().for_each(|damage| output::note(damage));
     if args.json {
         return output::json(&Answer { seed: args.seed, report });
     }

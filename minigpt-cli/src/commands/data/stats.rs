@@ -58,6 +58,7 @@ struct QaAnswer<'a> {
     bad: &'a BadLines,
     tokenizer: &'a TokenizerMeta,
     unknown: u64,
+    replaced: u64,
     lengths: LengthSummary,
     answers: LengthSummary,
     suggested_max_length: u64,
@@ -88,6 +89,7 @@ fn qa(stats: &QaStats, args: &StatsArgs) -> Result<()> {
         draw(path, &length_chart(&stats.lengths, &title, "tokens", Some(max_length)).svg())?;
     }
     skipped::report(&stats.name, &stats.bad);
+    minigpt_data::damage(&stats.name, stats.replaced).iter().for_each(|damage| output::note(damage));
     let answer = QaAnswer {
         kind: "qa",
         name: &stats.name,
@@ -96,6 +98,7 @@ fn qa(stats: &QaStats, args: &StatsArgs) -> Result<()> {
         bad: &stats.bad,
         tokenizer: &stats.tokenizer,
         unknown: stats.unknown,
+        replaced: stats.replaced,
         lengths: stats.lengths.summary(),
         answers: stats.answers.summary(),
         suggested_max_length: suggested,

@@ -1,7 +1,7 @@
 //! The tokens of a text: how likely each was, and what may come next.
 
 use super::answer::{Next, TextAnswer};
-use crate::language::{t, tr};
+use crate::language::{counted, t, tr};
 use crate::{output, screen};
 use minigpt::ModelFolder;
 use minigpt_charts::{Table, count};
@@ -11,11 +11,11 @@ pub fn summary(model: &ModelFolder) -> String {
     let config = model.gpt.config();
     let parameters = minigpt_model::parameters::Count::of(config).total;
     t!(
-        "{}: {} parameters, {} layers, {} heads, width {}, context {}, vocabulary {}\n",
+        "{}: {} parameters, {}, {}, width {}, context {}, vocabulary {}\n",
         model.path.display(),
         count(parameters),
-        config.n_layer,
-        config.n_head,
+        counted(config.n_layer as u64, "layer"),
+        counted(config.n_head as u64, "head"),
         config.n_embd,
         count(config.block_size as u64),
         count(config.vocab_size as u64),

@@ -60,9 +60,9 @@ fn widths(text: &str) -> Result<Widths, String> {
 
 impl PlanOptions {
     pub fn plan(&self, data: &str) -> Result<SweepPlan> {
-        let seconds = 60.0 * self.minutes.unwrap_or(MINUTES);
+        let minutes = self.minutes.unwrap_or(MINUTES);
         let options = SweepOptions {
-            budget: self.flops.map_or(Budget::Seconds(seconds), Budget::Flops),
+            budget: self.flops.map_or(Budget::Minutes(minutes), Budget::Flops),
             epochs: self.epochs.unwrap_or(1.0),
             repeated: self.repeated,
             widths: self.widths.as_ref().map(|widths| widths.0.clone()),

@@ -71,6 +71,9 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
     let read = args.reading.options();
     let open = |path: &PathBuf| Ok(Source::open(path, None, &read)?);
     let sources = args.input.iter().map(open).collect::<Result<Vec<_>>>()?;
+    for (source, path) in sources.iter().zip(&args.input) {
+        source.damage(path)?.iter().for_each(|damage| output::note(damage));
+    }
     // What questions and answers are trained with, unless somebody knows better.
     let asks = sources.iter().any(|source| source.kind() == CorpusKind::Qa);
     let specials = if given.is_empty() && asks { QA_SPECIALS.to_vec() } else { given };
@@ -159,6 +162,7 @@ impl Learner {
     }
 
     fn read_text(&mut self, source: &TextSource) -> Result<()> {
+        source.check_visible(None)?;
         let mut progress = Progress::of_bytes("reading", source.bytes());
         let summary = source.read(None, &mut |piece| {
             match piece {

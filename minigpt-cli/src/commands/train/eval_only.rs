@@ -16,10 +16,13 @@ pub(super) fn run(args: &TrainArgs, out: &Path, device: &Device) -> Result<()> {
     } else {
         own_data::changes(args)?;
         let from = args.from.as_deref().map(models::find).transpose()?;
-        let (suggestion, changes) = own_data::suggest(args, out)?;
-        Run::evaluate_start(suggestion.config, &changes, from.as_deref(), device)?
+        let (suggestion, _) = own_data::suggest(args, out)?;
+        Run::evaluate_start(suggestion.config, from.as_deref(), device)?
     };
-    let RunEvaluation { model, loss, tokens } = evaluation;
+    let RunEvaluation { model, loss, tokens, notes } = evaluation;
+    if !args.quiet {
+        notes.iter().for_each(|note| output::note(note));
+    }
     let name = model.map_or(tr("untrained").to_owned(), |model| model.display().to_string());
     let mut table = Table::default();
     table.row([tr("model"), &name]);

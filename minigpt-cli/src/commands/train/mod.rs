@@ -124,9 +124,12 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
     let (mut run, planned) = match args.resume {
         true => (Run::resume_on(exchange, &out, &own_data::changes(args)?, device)?, false),
         false => {
-            let (suggestion, changes) = own_data::suggest(args, &out)?;
+            let (suggestion, kept) = own_data::suggest(args, &out)?;
             let place = Place { out: &out, from: from.as_deref() };
-            let run = Run::start_on(exchange, suggestion.config.clone(), &changes, place, device)?;
+            let run = Run::start_on(exchange, suggestion.config.clone(), place, device)?;
+            if let Some(kept) = kept {
+                kept.accepted();
+            }
             own_data::announce(&suggestion, args.quiet);
             (run, suggestion.seconds.is_some())
         }
@@ -167,7 +170,7 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
         scores.describe(&ModelFolder::open_on(&ending.report.model, device)?.gpt, &mut table)?;
     }
     output::text(&ending.describe(table))?;
-    if kind == CorpusKind::Text && from.is_none() && !args.quiet {
+    if kind == CorpusKind::Text && !args.quiet {
         output::note(PROSE);
     }
     Ok(())

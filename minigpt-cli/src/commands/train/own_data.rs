@@ -5,15 +5,13 @@ use crate::config_file::{self, Opened};
 use crate::language::{counted, duration, tr};
 use crate::{output, shell};
 use anyhow::{Context, Result, bail};
-use minigpt::{Further, MINUTES, Suggestion, decided_by_model};
+use minigpt::{Further, MINUTES, MOST_MINUTES, Suggestion, decided_by_model};
 use minigpt_charts::count;
 use minigpt_train::BestBy;
 use std::path::{Path, PathBuf};
 
 /// Where standard input is kept, so that the run can go on.
 const KEPT: &str = "input.txt";
-/// Nobody waits longer.
-const MOST_MINUTES: f64 = 1e8;
 
 /// The folder of a new run. One that is named after data is a new one each time.
 pub fn folder(args: &TrainArgs) -> Result<PathBuf> {
@@ -80,12 +78,21 @@ fn with_path(args: &TrainArgs, path: &str) -> Result<Vec<String>> {
     Ok([&[path], &args.changes[..]].concat())
 }
 
-/// The configuration of a new run: what was said, and what suits the data where nothing was. Also the changes that were
-/// asked for.
-pub fn suggest(args: &TrainArgs, out: &Path) -> Result<(Suggestion, Vec<String>)> {
-    let changes = match args.data.as_deref() {
-        Some(data) if data == Path::new("-") => with_path(args, &keep(out)?)?,
-        _ => changes(args)?,
+/// The configuration of a new run: what was said, and what suits the data where nothing was. Also standard input, if that is
+/// the data.
+pub fn suggest(args: &TrainArgs, out: &Path) -> Result<(Suggestion, Option<Kept>)> {
+    let minutes = args.minutes;
+    if let Some(minutes) = minutes.filter(|&minutes| !(minutes > 0.0 && minutes <= MOST_MINUTES)) {
+        let minutes = if minutes.abs() < 1e15 { minutes.to_string() } else { format!("{minutes:e}") };
+        bail!("--minutes {minutes}: it must be above 0 and at most {}", count(MOST_MINUTES as u64));
+    }
+    let kept = match args.data.as_deref() {
+        Some(data) if data == Path::new("-") => Some(keep(out)?),
+        _ => None,
+    };
+    let changes = match &kept {
+        Some(kept) => with_path(args, kept.path()?)?,
+        None => changes(args)?,
     };
     let (text, changes) = match &args.config {
         Some(config) => {
@@ -94,15 +101,10 @@ pub fn suggest(args: &TrainArgs, out: &Path) -> Result<(Suggestion, Vec<String>)
         }
         None => (String::new(), changes),
     };
-    let minutes = args.minutes;
-    if let Some(minutes) = minutes.filter(|&minutes| !(minutes > 0.0 && minutes <= MOST_MINUTES)) {
-        let minutes = if minutes.abs() < 1e15 { minutes.to_string() } else { format!("{minutes:e}") };
-        bail!("--minutes {minutes}: it must be above 0 and at most {}", count(MOST_MINUTES as u64));
-    }
     if let Some(from) = &args.from {
         announce_decided(&text, from);
     }
-    Ok((Suggestion::new(&text, &changes, minutes, args.from.as_deref())?, changes))
+    Ok((Suggestion::new(&text, &changes, minutes, args.from.as_deref())?, kept))
 }
 
 /// Says which settings of a configuration a model that is trained further decides otherwise.
@@ -136,14 +138,55 @@ fn refuse_model(data: &Path) -> Result<()> {
 }
 
 /// Keeps standard input in the run's folder.
-fn keep(out: &Path) -> Result<String> {
-    std::fs::create_dir_all(out).with_context(|| format!("could not create {}", out.display()))?;
-    let kept = out.join(KEPT);
-    minigpt_files::replace_file(&kept, |file| -> Result<()> {
+fn keep(out: &Path) -> Result<Kept> {
+    let kept = Kept::in_folder(out)?;
+    minigpt_files::replace_file(&kept.file, |file| -> Result<()> {
         std::io::copy(&mut std::io::stdin().lock(), file).context("could not read standard input")?;
         Ok(())
     })?;
-    Ok(kept.to_str().context("the run's folder has a name that is not valid Unicode")?.to_owned())
+    Ok(kept)
+}
+
+/// Standard input in a run's folder. Dropped before the run is accepted, it is removed again, with the folders that were made
+/// for it.
+pub struct Kept {
+    file: PathBuf,
+    /// The innermost first.
+    folders: Vec<PathBuf>,
+    is_new: bool,
+}
+
+impl Kept {
+    fn in_folder(out: &Path) -> Result<Self> {
+        let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+        let folders = out.ancestors().take_while(is_missing).map(Path::to_owned).collect();
+        let file = out.join(KEPT);
+        let kept = Self { is_new: !file.exists(), file, folders };
+        std::fs::create_dir_all(out).with_context(|| format!("could not create {}", out.display()))?;
+        Ok(kept)
+    }
+
+    fn path(&self) -> Result<&str> {
+        self.file.to_str().context("the run's folder has a name that is not valid Unicode")
+    }
+
+    /// The run has begun, and needs it.
+    pub fn accepted(mut self) {
+        self.is_new = false;
+        self.folders.clear();
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // What else is in a folder keeps it.
+        if self.is_new {
+            let _ = std::fs::remove_file(&self.file);
+        }
+        for folder in &self.folders {
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
 }
 
 /// Says what was chosen.

@@ -82,3 +82,14 @@ export function merge(run, { records = [], samples = [], snapshots, anew = false
     snapshots: snapshots ?? run.snapshots,
   };
 }
+
+/**
+ * The first step at which each role is there, as marks of a chart. `of` is the run's name where
+ * several are shown.
+ */
+export const roleMarks = (first, { of, say }) =>
+  [...first].map(([role, { step, layer, head }], row) => ({
+    x: step,
+    row,
+    label: `${of ? `${of} · ` : ""}${say(role)} ${layer}.${head}`,
+  }));

@@ -16,7 +16,7 @@ import { goesOn } from "../model.js";
 import { lensTable } from "../inside/lens.js";
 import { large } from "../inside/heads.js";
 import { oneHead } from "../inside/heads-data.js";
-import { planned } from "./series.js";
+import { planned, roleMarks } from "./series.js";
 
 const questionOf = (about, model, text) =>
   about.tokenizer ? { model, text } : { model, ids: text.split(/\D+/).filter(Boolean).map(Number) };
@@ -170,7 +170,7 @@ export function snapshots(box, context, runs, found) {
       const key = JSON.stringify([chosen.name, all.length, text, layer, head]);
       if (searched !== key) {
         searched = key;
-        const of = several.length > 1 ? `${chosen.name} · ` : "";
+        const of = several.length > 1 ? chosen.name : null;
         search(all, { about, text, layer, head, key, signal, of });
       }
     } catch (error) {
@@ -242,7 +242,7 @@ export function snapshots(box, context, runs, found) {
    * Goes through all snapshots, one question after the other, so that the slider finds its answers
    * ready; and finds the first  at which each role is there, to be marked on the loss curve.
    */
-  async function search(all, { about, text, layer, head, key, signal }) {
+  async function search(all, { about, text, layer, head, key, signal, of }) {
     const first = new Map();
     for (const { step, model } of all.toReversed()) {
       let roles;
@@ -264,13 +264,7 @@ export function snapshots(box, context, runs, found) {
       for (const one of roles.heads)
         if (one.role) first.set(one.role, { step, layer: one.layer, head: one.head });
     }
-    found(
-      [...first].map(([role, { step, layer, head }], row) => ({
-        x: step,
-        row,
-        label: `${t(`role.${role}`)} ${layer}.${head}`,
-      })),
-    );
+    found(roleMarks(first, { of, say: (role) => t(`role.${role}`) }));
   }
   update();
   return { update };

@@ -139,6 +139,7 @@ export function mount(root, ctx) {
     drawList();
     if (!runs.length) return;
     const on = selected();
+    ctx.titled(on);
     await Promise.all(on.map(load));
     if (ctx.signal.aborted) return;
     follow_(on);
