@@ -97,7 +97,7 @@ pub use questions::{Answered, answer_all};
 pub use ready_configs::{READY_CONFIGS, ReadyConfig};
 pub use run::{EvalSet, Place, Run, RunEvaluation, Score, SetSource, decided_by_model};
 pub use run_config::{DataConfig, ExampleStyle, RunConfig, SampleConfig};
-pub use run_plan::RunPlan;
+pub use run_plan::{RunPlan, damage};
 pub use settings_table::{Allowed, SECTIONS, SETTINGS, SettingInfo};
 pub use step_time::{StepTimer, random_ids, step_time};
 pub use suggestion::{Further, MINUTES, MOST_MINUTES, Suggestion};

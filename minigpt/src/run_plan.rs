@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::machine;
 use crate::run::check_memory;
-use crate::run_config::RunConfig;
+use crate::run_config::{DataConfig, RunConfig};
 use crate::step_time::step_time;
 use minigpt_data::{CorpusKind, Glance, ReadOptions, Source};
 use minigpt_model::Config;
@@ -122,6 +122,18 @@ pub(crate) fn open(config: &RunConfig) -> Result<Source> {
     let data = &config.data;
     let options = ReadOptions { encoding: data.encoding, columns: data.columns.clone() };
     Ok(Source::open(Path::new(&data.path), data.kind, &options)?)
+}
+
+/// What is damaged in the data of a configuration, a sentence for each path; nothing where it can't be opened, which a run says
+/// when it starts.
+pub fn damage(config: &RunConfig) -> Vec<String> {
+    let of = |path: &str| {
+        let data = DataConfig { path: path.to_owned(), ..config.data.clone() };
+        let source = open(&RunConfig { data, ..config.clone() }).ok()?;
+        source.damage(Path::new(path)).ok().flatten()
+    };
+    let data = &config.data;
+    [Some(&data.path), data.val_path.as_ref()].into_iter().flatten().filter_map(|path| of(path)).collect()
 }
 
 /// A first look at the data of a configuration, at no more of it than is trained on.

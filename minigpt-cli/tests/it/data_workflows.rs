@@ -344,11 +344,15 @@ fn damage_is_said_by_every_command_that_opens_data() {
     folder.0.write("bad.jsonl", damaged(&good));
     folder.0.write("badt.jsonl", damaged(&texts));
     folder.0.write("bad.txt", &broken);
+    folder.0.write("long.txt", [&broken[..], &gbk.repeat(300)].concat());
+    folder
+        .0
+        .write("bad.toml", "[data]\npath = \"bad.jsonl\"\n[model]\nn_layer = 1\nn_head = 1\nn_embd = 16\n");
     for name in ["a", "c"] {
         folder.0.write(&format!("two/{name}.txt"), &broken);
     }
     folder.0.write("two/b.txt", &prose);
-    folder.0.write("twoq/a.jsonl", encoding_rs::GBK.encode(&good).0.into_owned());
+    folder.0.write("twoq/a.jsonl", &encoding_rs::GBK.encode(&good).0);
     folder.0.write("twoq/b.jsonl", damaged(&good));
     folder.types(&format!("train good.jsonl --out run --max_iters=1 {SMALL}"));
     let one = |name: &str| format!("{name} is damaged: 1 broken character is U+FFFD now");
@@ -366,6 +370,11 @@ fn damage_is_said_by_every_command_that_opens_data() {
         ("train two --out of-two --max_iters=1 SMALL", "two is damaged: 2 broken characters are".to_owned()),
         ("train twoq --out of-twoq --max_iters=1 SMALL", one("twoq")),
         ("train bad.txt --out of-text --max_iters=1 SMALL", one("bad.txt")),
+        ("plan --config bad.toml", one("bad.jsonl")),
+        (
+            "scaling plan long.txt --minutes 60",
+            "long.txt is damaged: 1 broken character is U+FFFD now".to_owned(),
+        ),
     ] {
         let done = folder.types(&command.replace("SMALL", SMALL));
         let times = done.stderr().matches(&said).count();

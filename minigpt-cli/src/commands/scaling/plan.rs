@@ -5,6 +5,7 @@ use crate::language::{duration, t, tr};
 use crate::{output, screen};
 use anyhow::Result;
 use clap::Args;
+use minigpt::RunConfig;
 use minigpt::sweep::{Budget, SweepOptions, SweepPlan};
 use minigpt_charts::{Table, bytes, count};
 
@@ -69,7 +70,10 @@ impl PlanOptions {
             tokens: self.tokens.map(|tokens| tokens as u64),
             changes: self.changes.clone(),
         };
-        Ok(SweepPlan::new(data, &options)?)
+        let plan = SweepPlan::new(data, &options)?;
+        let config = RunConfig::parse_open(&plan.config, &[])?;
+        minigpt::damage(&config).iter().for_each(|damage| output::note(damage));
+        Ok(plan)
     }
 }
 
