@@ -124,8 +124,9 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
     let (mut run, planned) = match args.resume {
         true => (Run::resume_on(exchange, &out, &own_data::changes(args)?, device)?, false),
         false => {
-            let (suggestion, changes) = own_data::suggest(args, &out)?;
-            let place = Place { out: &out, from: from.as_deref() };
+            let input = own_data::standard_input(args, &out)?;
+            let (suggestion, changes) = own_data::suggest(args, input.as_deref())?;
+            let place = Place { out: &out, from: from.as_deref(), input: input.as_deref() };
             let run = Run::start_on(exchange, suggestion.config.clone(), &changes, place, device)?;
             own_data::announce(&suggestion, args.quiet);
             (run, suggestion.seconds.is_some())

@@ -9,9 +9,8 @@ use minigpt::{Further, MINUTES, Suggestion, decided_by_model};
 use minigpt_charts::count;
 use minigpt_train::BestBy;
 use std::path::{Path, PathBuf};
+use tempfile::{NamedTempFile, TempPath};
 
-/// Where standard input is kept, so that the run can go on.
-const KEPT: &str = "input.txt";
 /// Nobody waits longer.
 const MOST_MINUTES: f64 = 1e8;
 
@@ -81,11 +80,11 @@ fn with_path(args: &TrainArgs, path: &str) -> Result<Vec<String>> {
 }
 
 /// The configuration of a new run: what was said, and what suits the data where nothing was. Also the changes that were
-/// asked for.
-pub fn suggest(args: &TrainArgs, out: &Path) -> Result<(Suggestion, Vec<String>)> {
-    let changes = match args.data.as_deref() {
-        Some(data) if data == Path::new("-") => with_path(args, &keep(out)?)?,
-        _ => changes(args)?,
+/// asked for. `input` is where standard input was read to, see [`standard_input`].
+pub fn suggest(args: &TrainArgs, input: Option<&Path>) -> Result<(Suggestion, Vec<String>)> {
+    let changes = match input {
+        Some(input) => with_path(args, input.to_str().context("the folder's name is not valid Unicode")?)?,
+        None => changes(args)?,
     };
     let (text, changes) = match &args.config {
         Some(config) => {
@@ -135,15 +134,31 @@ fn refuse_model(data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Keeps standard input in the run's folder.
-fn keep(out: &Path) -> Result<String> {
-    std::fs::create_dir_all(out).with_context(|| format!("could not create {}", out.display()))?;
-    let kept = out.join(KEPT);
-    minigpt_files::replace_file(&kept, |file| -> Result<()> {
-        std::io::copy(&mut std::io::stdin().lock(), file).context("could not read standard input")?;
-        Ok(())
-    })?;
-    Ok(kept.to_str().context("the run's folder has a name that is not valid Unicode")?.to_owned())
+/// Reads standard input, if it is the data, to a temporary file: beside the run's folder, which may be another run's or a
+/// person's own, so that the run can move it into the folder once that is known to be free.
+pub fn standard_input(args: &TrainArgs, out: &Path) -> Result<Option<TempPath>> {
+    if args.data.as_deref() != Some(Path::new("-")) {
+        return Ok(None);
+    }
+    let mut file = temporary_file(out).context("could not create a file for standard input")?;
+    std::io::copy(&mut std::io::stdin().lock(), &mut file).context("could not read standard input")?;
+    Ok(Some(file.into_temp_path()))
+}
+
+fn temporary_file(out: &Path) -> std::io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".stdin-").suffix(".txt");
+    #[cfg(unix)]
+    {
+        // As any other file, minus what the umask takes: it becomes a file of the run.
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    let above = out.ancestors().skip(1).map(|path| if path == Path::new("") { Path::new(".") } else { path });
+    match above.into_iter().find(|path| path.is_dir()) {
+        Some(folder) => builder.tempfile_in(folder).or_else(|_| builder.tempfile()),
+        None => builder.tempfile(),
+    }
 }
 
 /// Says what was chosen.
