@@ -121,14 +121,18 @@ impl RunFolder {
                 let from = std::mem::replace(&mut self.path, path.clone());
                 return Ok(Some(Warning::Moved { from, to: path }));
             }
-            // The lock file alone was removed, unless another process has locked the folder since.
+            // The lock file alone was removed or replaced, unless another process has locked the folder since.
             Err(minigpt_files::Error::Busy { path }) => match self.lock.retake() {
-                Ok(()) => {
+                Ok(aside) => {
                     self.path = path;
-                    return Ok(None);
+                    return Ok(
+                        aside.map(|aside| Warning::SetAside { path: self.join(minigpt_files::LOCK), aside })
+                    );
                 }
                 Err(minigpt_files::Error::Busy { .. }) => free_name(&path)?,
-                Err(_) => self.path.clone(),
+                Err(error) if error.is_missing() => self.path.clone(),
+                // The folder is still the run's: what can't be written there is said when it is written.
+                Err(error) => return Ok(Some(Warning::NotKept(error.into()))),
             },
             Err(_) => self.path.clone(),
         };

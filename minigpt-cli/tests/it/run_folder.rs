@@ -481,3 +481,32 @@ fn standard_input_replaces_nothing_before_the_folder_is_known_to_be_free() {
     let begun = |name: &String| name.starts_with(".stdin-");
     assert!(!runs.0.names("").iter().any(begun), "{:?}", runs.0.names(""));
 }
+
+/// Regression: a run whose lock file was replaced by a link took its own folder for another one, went on in `run.aside`, and
+/// could not be resumed by its name.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_put_in_the_place_of_the_lock_is_moved_aside() {
+    for (replace, aside) in [
+        ("ln -sf ../thesis.txt run/.lock", true),
+        ("rm run/.lock; mkdir run/.lock", true),
+        ("rm run/.lock; mkfifo run/.lock", true),
+        ("rm run/.lock; echo > run/.lock", false),
+    ] {
+        let runs = Runs::new();
+        let child = runs.endless(&[]);
+        // A run that trains makes a lock file that is missing anew.
+        signal(&child, "-STOP");
+        let done = Command::new("sh").args(["-c", replace]).current_dir(runs.path("")).status().unwrap();
+        assert!(done.success(), "{replace}");
+        signal(&child, "-CONT");
+        let said = stopped(child);
+        assert_eq!(said.contains("run/.lock.aside"), aside, "{replace}: {said}");
+        assert!(!said.contains("another folder"), "{replace}: {said}");
+        assert!(!runs.path("run.aside").exists(), "{replace}: {said}");
+        let step = saved_step(&runs, "run");
+        assert!(step >= 5, "{replace}: {step}");
+        runs.resume(step + 2).run().success();
+        runs.thesis_is_whole();
+    }
+}
