@@ -164,10 +164,15 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
         ending.sample(&mut watch, trainer.gpt());
     }
     let mut table = ending.table();
+    let mut forgotten = None;
     if let Some(scores) = scores.as_mut().filter(|_| ending.report.ended != Ended::Stopped) {
-        scores.describe(&ModelFolder::open_on(&ending.report.model, device)?.gpt, &mut table)?;
+        let gpt = ModelFolder::open_on(&ending.report.model, device)?.gpt;
+        forgotten = scores.describe(&gpt, &mut table)?;
     }
     output::text(&ending.describe(table))?;
+    if let Some(forgotten) = forgotten {
+        output::note(&forgotten);
+    }
     if kind == CorpusKind::Text && from.is_none() && !args.quiet {
         output::note(PROSE);
     }
