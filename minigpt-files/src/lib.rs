@@ -34,7 +34,7 @@ mod under_way;
 pub use error::{Error, Result};
 pub use file::{is_there, move_file, replace_file, write_file};
 pub use folder::{NewFolder, remove_folder};
-pub use lock::Lock;
+pub use lock::{Lock, NAME as LOCK};
 pub use map::Mapped;
 pub use open_folder::present_path;
 pub use output_folder::{OutputFolder, foreign_entry};

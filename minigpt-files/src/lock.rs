@@ -1,14 +1,14 @@
 //! One process at a time in a folder.
 
 use crate::error::{Error, Result};
-use crate::open_folder::{entry_path, target_of};
-use crate::own_file::{has_identity, is_still_at, open_for_writing};
+use crate::open_folder::{entry_path, present_path, target_of};
+use crate::own_file::{has_identity, is_still_at, open_for_writing, set_aside};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// The name of the file in the folder that is locked.
-const NAME: &str = ".lock";
+pub const NAME: &str = ".lock";
 
 /// A folder that belongs to this process for as long as this value lives. A crash releases it.
 #[derive(Debug)]
@@ -48,13 +48,17 @@ impl Lock {
         }
     }
 
-    /// Locks the same folder again after its lock file was removed.
+    /// Locks the same folder again after its lock file was removed or replaced. A link, a folder or anything else that no process
+    /// can lock is moved aside; returns its new path.
     ///
     /// # Errors
     /// Another process has locked it since ([`Error::Busy`]), or the folder was removed.
-    pub fn retake(&mut self) -> Result<()> {
+    pub fn retake(&mut self) -> Result<Option<PathBuf>> {
+        let path = self.entry_path().join(NAME);
+        let is_other = fs::symlink_metadata(&path).is_ok_and(|about| !about.is_file());
+        let aside = if is_other { Some(present_path(&set_aside(&path)?)) } else { None };
         self.file = lock_file(&self.entry_path(), &self.path)?;
-        Ok(())
+        Ok(aside)
     }
 
     /// A path for reading and writing the folder's files. On Linux it goes through the open folder, so that it leads to this

@@ -6,6 +6,7 @@ use crate::body::Room;
 use crate::budget::Budgets;
 use crate::config::ServeConfig;
 use crate::error::{Error, Result};
+use crate::large_answer;
 use crate::problem::Problem;
 use crate::record::{Account, Counters};
 use crate::served_model::ServedModel;
@@ -13,6 +14,7 @@ use axum::http::StatusCode;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use tokio::sync::Semaphore;
 
 /// The server as its handlers see it.
 #[derive(Debug)]
@@ -22,7 +24,12 @@ pub struct App {
     pub(crate) access: Access,
     pub(crate) counters: Counters,
     pub(crate) room: Room,
+    /// What completions may write.
     pub(crate) budgets: Arc<Budgets>,
+    /// Bytes of other answers that have not been sent.
+    pub(crate) unsent: Arc<Budgets>,
+    /// Turns of large answers that are being made.
+    pub(crate) large_answers: Arc<Semaphore>,
     pub(crate) backlogs: Arc<Backlogs>,
     models: OnceLock<Vec<Arc<ServedModel>>>,
     stopping: AtomicBool,
@@ -38,6 +45,8 @@ impl App {
             counters,
             room: Room::default(),
             budgets: Arc::default(),
+            unsent: Arc::new(Budgets::of_answers()),
+            large_answers: Arc::new(Semaphore::new(large_answer::AT_ONCE)),
             backlogs: Arc::default(),
             models,
             stopping: AtomicBool::new(false),

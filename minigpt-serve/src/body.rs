@@ -9,9 +9,11 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
-use std::sync::Arc;
-use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::timeout;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::time::{sleep, timeout};
 
 /// A body up to this size is always received and parsed at once. What a larger one has beyond it takes room that all share,
 /// and it is parsed on a thread of its own.
@@ -23,17 +25,93 @@ const PIECE: usize = 256 << 10;
 /// Large bodies that are parsed at once: a parsed body may take twenty times its bytes.
 const PARSED: usize = 2;
 
+/// While other bodies wait for room, each must bring a piece in this time; the one that has brought none for longest is ended.
+const SLOW: Duration = Duration::from_secs(1);
+/// How often a body that waits for room looks for one that is too slow.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// The memory of large bodies, which all requests share.
 #[derive(Debug)]
 pub(crate) struct Room {
     bytes: Semaphore,
     parsing: Semaphore,
+    incoming: Mutex<Vec<Weak<Incoming>>>,
 }
 
 impl Default for Room {
     fn default() -> Self {
-        Self { bytes: Semaphore::new(ALL_LARGE), parsing: Semaphore::new(PARSED) }
+        let (bytes, parsing) = (Semaphore::new(ALL_LARGE), Semaphore::new(PARSED));
+        Self { bytes, parsing, incoming: Mutex::default() }
     }
+}
+
+/// A large body that is being received.
+#[derive(Debug)]
+struct Incoming {
+    progress: Mutex<Progress>,
+    end: Notify,
+}
+
+/// How far a body has come.
+#[derive(Debug)]
+struct Progress {
+    /// When its latest piece came.
+    at: Instant,
+    pieces: usize,
+    /// It waits for room, not for its client.
+    waits: bool,
+}
+
+impl Room {
+    /// Adds a body that takes room from now on.
+    fn enter(&self) -> Arc<Incoming> {
+        let progress = Progress { at: Instant::now(), pieces: 0, waits: false };
+        let body = Arc::new(Incoming { progress: Mutex::new(progress), end: Notify::new() });
+        let mut incoming = lock(&self.incoming);
+        incoming.retain(|body| body.strong_count() > 0);
+        incoming.push(Arc::downgrade(&body));
+        body
+    }
+
+    /// Room for another piece. While there is none, the body that has brought nothing for longest is ended, if that is too long. So
+    /// is one of those that wait if they have all the room, because none of them could go on.
+    async fn piece(&self, body: &Incoming) -> Result<SemaphorePermit<'_>, Problem> {
+        let mut permit = pin!(self.bytes.acquire_many(PIECE as u32));
+        loop {
+            tokio::select! {
+                permit = permit.as_mut() => {
+                    return permit.map_err(|_| Problem::unavailable("the server is being stopped"));
+                }
+                () = body.end.notified() => return Err(no_room()),
+                () = sleep(LOOK) => self.end_slowest(),
+            }
+        }
+    }
+
+    fn end_slowest(&self) {
+        let incoming: Vec<Arc<Incoming>> = lock(&self.incoming).iter().filter_map(Weak::upgrade).collect();
+        let waiting = incoming.iter().map(|body| lock(&body.progress)).filter(|progress| progress.waits);
+        let all_wait = waiting.map(|progress| progress.pieces).sum::<usize>() >= ALL_LARGE / PIECE;
+        let late = incoming.iter().filter_map(|body| {
+            let progress = lock(&body.progress);
+            let since = progress.at.elapsed();
+            let is_late = if progress.waits { all_wait } else { since > SLOW };
+            (is_late && progress.pieces > 0).then_some((since, body))
+        });
+        if let Some((_, body)) = late.max_by_key(|(since, _)| *since) {
+            // Its room is free as soon as its task runs; it must not be ended twice while others wait longer.
+            lock(&body.progress).pieces = 0;
+            body.end.notify_one();
+        }
+    }
+}
+
+fn no_room() -> Problem {
+    Problem::unavailable("too many large bodies are being received: try again later")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a request has in its body. A field that is `null` is absent, one that the type does not have is ignored.
@@ -78,7 +156,7 @@ async fn receive<T: Send + 'static>(
     let reading = read(body, limit, &app.room, &mut waits);
     let Ok(read) = timeout(app.config.request_timeout, reading).await else {
         return Err(match waits {
-            true => Problem::unavailable("too many large bodies are being received: try again later"),
+            true => no_room(),
             false => {
                 let message = "the body of the request did not arrive in time";
                 Problem::new(StatusCode::REQUEST_TIMEOUT, message)
@@ -144,19 +222,35 @@ async fn read<'a>(
 ) -> Result<(Vec<u8>, Vec<SemaphorePermit<'a>>), Problem> {
     let (mut bytes, mut taken) = (Vec::new(), Vec::new());
     let mut seen = 0;
-    while let Some(frame) = body.frame().await {
+    let mut incoming: Option<Arc<Incoming>> = None;
+    loop {
+        let frame = match &incoming {
+            None => body.frame().await,
+            Some(incoming) => tokio::select! {
+                frame = body.frame() => frame,
+                () = incoming.end.notified() => {
+                    let message = "the body of the request came too slowly while others waited for room";
+                    return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, message));
+                }
+            },
+        };
+        let Some(frame) = frame else { break };
         let broken = |_| Problem::bad("the request body ended early");
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
         seen += data.len();
         if seen <= limit {
             while seen > LARGE + taken.len() * PIECE {
+                let incoming = incoming.get_or_insert_with(|| room.enter());
                 *waits = true;
-                taken.extend(room.bytes.acquire_many(PIECE as u32).await);
+                lock(&incoming.progress).waits = true;
+                taken.push(room.piece(incoming).await?);
                 *waits = false;
+                *lock(&incoming.progress) =
+                    Progress { at: Instant::now(), pieces: taken.len(), waits: false };
             }
             bytes.extend_from_slice(&data);
         } else {
-            (bytes, taken) = (Vec::new(), Vec::new());
+            (bytes, taken, incoming) = (Vec::new(), Vec::new(), None);
         }
         if seen > limit.saturating_mul(4) {
             break;
@@ -212,27 +306,93 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 mod tests {
     use super::*;
 
-    /// A body in parts, of which none says how many follow.
-    fn chunked(parts: Vec<Vec<u8>>) -> Body {
-        struct Parts(std::vec::IntoIter<Vec<u8>>);
+    /// A body in parts, of which none says how many follow. Each comes when others had their turn; the body then ends, or never.
+    fn parts(parts: Vec<Vec<u8>>, ends: bool) -> Body {
+        struct Parts(std::vec::IntoIter<Vec<u8>>, bool, bool);
         impl axum::body::HttpBody for Parts {
             type Data = axum::body::Bytes;
             type Error = axum::Error;
             fn poll_frame(
                 mut self: std::pin::Pin<&mut Self>,
-                _: &mut std::task::Context<'_>,
+                context: &mut std::task::Context<'_>,
             ) -> std::task::Poll<Option<Result<hyper::body::Frame<Self::Data>, Self::Error>>> {
-                let part = self.0.next();
-                std::task::Poll::Ready(part.map(|part| Ok(hyper::body::Frame::data(part.into()))))
+                self.2 = !self.2;
+                if self.2 {
+                    context.waker().wake_by_ref();
+                    return std::task::Poll::Pending;
+                }
+                match self.0.next() {
+                    None if !self.1 => std::task::Poll::Pending,
+                    part => {
+                        std::task::Poll::Ready(part.map(|part| Ok(hyper::body::Frame::data(part.into()))))
+                    }
+                }
             }
         }
-        Body::new(Parts(parts.into_iter()))
+        Body::new(Parts(parts.into_iter(), ends, false))
+    }
+
+    fn chunked(chunks: Vec<Vec<u8>>) -> Body {
+        parts(chunks, true)
+    }
+
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async { timeout(Duration::from_secs(60), work).await.expect("it never ends") })
+    }
+
+    const LIMIT: usize = 8 << 20;
+
+    type Reading = tokio::task::JoinHandle<u16>;
+
+    /// Bodies that are read at the same time, with the statuses that they get: 200 if they came.
+    fn read_all(room: &Arc<Room>, bodies: Vec<Body>) -> Vec<Reading> {
+        let reading = |body| {
+            let room = Arc::clone(room);
+            tokio::spawn(async move {
+                let read = read(body, LIMIT, &room, &mut false).await;
+                read.map_or_else(|problem| problem.status.as_u16(), |_| 200)
+            })
+        };
+        bodies.into_iter().map(reading).collect()
+    }
+
+    /// Regression: 18 clients that sent 7.9 of 8 MB and stopped held up a body of 100 KB until their time was over.
+    #[test]
+    fn bodies_that_stop_make_room_for_one_that_comes() {
+        let room = Arc::new(Room::default());
+        run(async {
+            let stop = || parts(vec![vec![1; 79 * LIMIT / 80]], false);
+            let mut bodies: Vec<Body> = (0..17).map(|_| stop()).collect();
+            bodies.push(chunked(vec![vec![1; 100 << 10]]));
+            let mut reading = read_all(&room, bodies);
+            assert_eq!(reading.pop().unwrap().await.unwrap(), 200);
+            let (ended, open): (Vec<Reading>, _) = reading.into_iter().partition(Reading::is_finished);
+            assert!(!ended.is_empty() && open.len() >= 15, "as many as it takes: {}", ended.len());
+            for ended in ended {
+                assert_eq!(ended.await.unwrap(), 408);
+            }
+        });
+    }
+
+    #[test]
+    fn bodies_that_all_wait_for_room_do_not_wait_for_each_other() {
+        let room = Arc::new(Room::default());
+        run(async {
+            let bodies = (0..40).map(|_| chunked(vec![vec![1; PIECE]; LIMIT / PIECE])).collect();
+            let mut statuses = Vec::new();
+            for reading in read_all(&room, bodies) {
+                statuses.push(reading.await.unwrap());
+            }
+            assert!(statuses.iter().all(|status| [200, 503].contains(status)), "{statuses:?}");
+            assert!(statuses.iter().filter(|&&status| status == 200).count() >= 16, "{statuses:?}");
+        });
+        assert_eq!(room.bytes.available_permits(), ALL_LARGE);
     }
 
     #[test]
     fn only_bytes_that_have_come_take_room_and_small_bodies_take_none() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        runtime.block_on(bodies_and_their_room());
+        run(bodies_and_their_room());
     }
 
     async fn bodies_and_their_room() {
@@ -250,7 +410,7 @@ mod tests {
         let small = read(chunked(vec![vec![1; LARGE]]), limit, &room, &mut waits).await.unwrap();
         assert_eq!((small.0.len(), small.1.len()), (LARGE, 0));
         let large = read(chunked(vec![vec![1; LARGE + 1]]), limit, &room, &mut waits);
-        assert!(timeout(std::time::Duration::from_millis(50), large).await.is_err());
+        assert!(timeout(Duration::from_millis(50), large).await.is_err());
         assert!(waits);
         drop(others);
         let too_large = read(chunked(vec![vec![1; limit], vec![1]]), limit, &room, &mut waits).await;

@@ -15,9 +15,25 @@ const MOST_OF_ALL: usize = 2 << 20;
 /// Requests below this are always let in: their number is limited.
 const SMALL: usize = 1024;
 
-/// What the requests under way have asked for.
-#[derive(Debug, Default)]
-pub(crate) struct Budgets(Mutex<usize>);
+/// Bytes of the answers, other than completions, that wait for their clients to read them: of all together, and up to which size
+/// an answer is always let in.
+const UNSENT: usize = 128 << 20;
+const SMALL_ANSWER: usize = 16 << 10;
+
+/// What the requests under way have taken of what all have together.
+#[derive(Debug)]
+pub(crate) struct Budgets {
+    taken: Mutex<usize>,
+    most: usize,
+    small: usize,
+}
+
+impl Default for Budgets {
+    /// What completions have asked for.
+    fn default() -> Self {
+        Self { taken: Mutex::default(), most: MOST_OF_ALL, small: SMALL }
+    }
+}
 
 /// The share of one request, given back when it is dropped.
 #[derive(Debug)]
@@ -47,11 +63,16 @@ pub(crate) fn check(size: usize) -> Result<(), Problem> {
 }
 
 impl Budgets {
+    /// The bytes of answers that have not been sent.
+    pub fn of_answers() -> Self {
+        Self { taken: Mutex::default(), most: UNSENT, small: SMALL_ANSWER }
+    }
+
     /// Lets a request in, if what is under way leaves room for it.
     pub fn share(self: &Arc<Self>, size: usize) -> Result<Share, Problem> {
-        let size = if size <= SMALL { 0 } else { size };
-        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if *taken + size > MOST_OF_ALL {
+        let size = if size <= self.small { 0 } else { size };
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken.saturating_add(size) > self.most {
             let message =
                 "the answers that are being written leave no room for one of this size: try again later";
             let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, message).with_code("answers_too_large");
@@ -64,7 +85,7 @@ impl Budgets {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        *self.all.0.lock().unwrap_or_else(PoisonError::into_inner) -= self.size;
+        *self.all.taken.lock().unwrap_or_else(PoisonError::into_inner) -= self.size;
     }
 }
 
@@ -81,7 +102,7 @@ mod tests {
         let small = all.share(SMALL).unwrap();
         drop(shares);
         drop(small);
-        assert_eq!(*all.0.lock().unwrap(), 0);
+        assert_eq!(*all.taken.lock().unwrap(), 0);
         assert!(all.share(MOST_OF_ONE_REQUEST).is_ok());
     }
 }

@@ -3,7 +3,7 @@
 //! Begin reading with [`Server`]. A request passes, from outside to inside: `connections` (sockets, their timeouts, shutdown) →
 //! `access` (hosts, origins, keys) → `body` (JSON within limits) → `fields` (what is done, refused and ignored) → a route in
 //! `routes/`, which reads what was asked for (`settings`, `prompts`, `messages`), has it written (`texts`, of which `job` knows the
-//! engine and `writing` one text; `budget` limits what one request may ask for, `backlog` what may wait for a slow client) and
+//! engine and `writing` one text; `budget` limits what one request may ask for, `backlog` what may wait for a slow client, `large_answer` what a short answer may become) and
 //! answers as a whole or as events (`events`). Whatever goes wrong becomes a [`Problem`], the one shape of an error. `record` is what is told about each
 //! request; this crate prints nothing.
 //!
@@ -45,6 +45,7 @@ mod events;
 mod fields;
 mod inspect;
 mod job;
+mod large_answer;
 mod logprobs;
 mod messages;
 mod openapi;

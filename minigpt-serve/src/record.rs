@@ -2,11 +2,13 @@
 
 use crate::app::App;
 use crate::budget::Share;
+use crate::problem::Problem;
+use crate::routes;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, SizeHint};
 use serde::Serialize;
 use std::pin::Pin;
@@ -115,6 +117,15 @@ impl Account {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner).push(share);
     }
 
+    /// Counts the bytes of a whole answer until they have been sent, unless what it may write is counted already.
+    fn hold_answer(&self, response: &Response) -> Result<(), Problem> {
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (true, Some(size)) = (shares.is_empty(), response.body().size_hint().exact()) {
+            shares.push(self.app.unsent.share(usize::try_from(size).unwrap_or(usize::MAX))?);
+        }
+        Ok(())
+    }
+
     /// The server that the request came to.
     pub fn app(&self) -> &App {
         &self.app
@@ -195,6 +206,9 @@ pub(crate) async fn keep(State(app): State<Arc<App>>, mut request: Request, next
     // Dropped with this future if the client goes away while the answer is computed.
     let mut closing = Closing { account: Arc::clone(&account), done: false };
     let mut response = next.run(request).await;
+    if !is_head && let Err(problem) = account.hold_answer(&response) {
+        response = routes::mark(problem.into_response()).await;
+    }
     let [mut ignored, mut unknown] = [String::new(), String::new()];
     account.note(|record| {
         record.status = response.status().as_u16();
@@ -273,10 +287,7 @@ impl HttpBody for Counted {
 
 /// What is answered when a handler breaks: that request alone fails.
 pub(crate) fn broken(_: Box<dyn std::any::Any + Send>) -> Response {
-    use axum::response::IntoResponse;
-    let problem = crate::Problem::new(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "this request broke something here; others go on",
-    );
+    let problem =
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "this request broke something here; others go on");
     problem.into_response()
 }

@@ -506,3 +506,21 @@ fn count(field: &str, value: u64) -> Result<usize, Problem> {
 fn random() -> u64 {
     RandomState::new().hash_one(std::time::SystemTime::now()) >> 32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    /// Regression: six requests with biases of a whole vocabulary took 5.3 GB, because each text had a copy.
+    #[test]
+    fn the_texts_of_a_request_share_its_biases() {
+        let biases: Vec<(u32, f32)> = (0..1000).map(|id| (id, -1.0)).collect();
+        let request =
+            Request { logit_bias: biases.into(), ..Request::new(Vec::new(), GenerationConfig::default()) };
+        let settings = Settings { request, n: 64 };
+        let rows = settings.rows(vec![vec![1], vec![2]]).unwrap();
+        assert_eq!(rows.len(), 128);
+        assert!(rows.iter().all(|row| Arc::ptr_eq(&row.logit_bias, &settings.request.logit_bias)));
+    }
+}

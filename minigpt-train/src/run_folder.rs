@@ -3,10 +3,15 @@
 //! A run folder stands among a person's own files, and the person may put files into it, move it or replace it while a run
 //! trains. What a run removes is only what a run has written, and it writes only into the folder that it began in.
 
+use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::record::Warning;
-use minigpt_files::{Lock, NewFolder, foreign_entry, free_name, is_link, is_there, present_path};
+use minigpt_files::{
+    Lock, NewFolder, foreign_entry, free_name, is_link, is_there, move_file, present_path, replace_file,
+    set_aside,
+};
 use minigpt_formats::hugging_face;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// What training writes into a model folder beside the model.
@@ -16,6 +21,9 @@ pub(crate) const SNAPSHOTS: &str = "snapshots";
 /// The other names in a run folder, but for those with a step in them.
 const NAMES: [&str; 7] =
     ["config.toml", "metrics.jsonl", "samples.jsonl", "loss.svg", "best", "last", SNAPSHOTS];
+
+/// The name, with the file's own ending, under which a run folder keeps data that came from elsewhere, for example through a pipe.
+const INPUT: &str = "input";
 
 /// A run folder that this process trains in.
 #[derive(Debug)]
@@ -30,7 +38,19 @@ impl RunFolder {
     /// # Errors
     /// Another process trains there, or the folder holds files that would be overwritten and are not those of a run.
     pub fn open(path: &Path) -> Result<Self> {
-        refuse_foreign(path)?;
+        Self::open_unless_foreign(path, &[])
+    }
+
+    /// Like [`open`](Self::open), for a run whose data will be [kept](Self::keep_input) in the folder.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open), or the folder holds a file of the input's new name that no run has written.
+    pub fn open_for_input(path: &Path, input: &Path) -> Result<Self> {
+        Self::open_unless_foreign(path, &[&input_name(input)])
+    }
+
+    fn open_unless_foreign(path: &Path, more_names: &[&str]) -> Result<Self> {
+        refuse_foreign(path, more_names)?;
         let lock = take(path)?;
         let inside = lock.entry_path();
         NewFolder::recover_all(&inside, |name| matches!(name, "best" | "last") || step_of(name).is_some())?;
@@ -39,6 +59,39 @@ impl RunFolder {
             NewFolder::recover_all(&snapshots, |name| name.starts_with("step-"))?;
         }
         Ok(Self { path: path.to_owned(), lock })
+    }
+
+    /// Returns an error if the folder holds a run that could go on.
+    pub fn refuse_checkpoint(&self) -> Result<()> {
+        if checkpoint::exists(&self.join("last"))? {
+            return Err(Error::Checkpoint(format!(
+                "{}: there is a run in this folder; resume it, or choose another folder",
+                self.path.display()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Moves the data of a new run into the folder, as `input.txt` or with another ending. A file of this name that is there
+    /// already, for example of a run that never saved a checkpoint, is moved aside. Returns the new path, and where the old file
+    /// went.
+    ///
+    /// # Errors
+    /// The folder holds a run that could go on, or the file can't be moved.
+    pub fn keep_input(&self, from: &Path) -> Result<(PathBuf, Option<PathBuf>)> {
+        self.refuse_checkpoint()?;
+        let name = input_name(from);
+        let input = self.entry_path().join(&name);
+        let aside = if is_there(&input)? { Some(present_path(&set_aside(&input)?)) } else { None };
+        if move_file(from, &input).is_err() {
+            // Another file system.
+            replace_file(&input, |file| -> Result<()> {
+                let mut source = File::open(from).map_err(|e| io(from, e))?;
+                std::io::copy(&mut source, file).map_err(|e| io(&input, e))?;
+                Ok(())
+            })?;
+        }
+        Ok((self.join(&name), aside))
     }
 
     /// The folder's path, for people: [`locate`](Self::locate) keeps it up to date.
@@ -68,14 +121,18 @@ impl RunFolder {
                 let from = std::mem::replace(&mut self.path, path.clone());
                 return Ok(Some(Warning::Moved { from, to: path }));
             }
-            // The lock file alone was removed, unless another process has locked the folder since.
+            // The lock file alone was removed or replaced, unless another process has locked the folder since.
             Err(minigpt_files::Error::Busy { path }) => match self.lock.retake() {
-                Ok(()) => {
+                Ok(aside) => {
                     self.path = path;
-                    return Ok(None);
+                    return Ok(
+                        aside.map(|aside| Warning::SetAside { path: self.join(minigpt_files::LOCK), aside })
+                    );
                 }
                 Err(minigpt_files::Error::Busy { .. }) => free_name(&path)?,
-                Err(_) => self.path.clone(),
+                Err(error) if error.is_missing() => self.path.clone(),
+                // The folder is still the run's: what can't be written there is said when it is written.
+                Err(error) => return Ok(Some(Warning::NotKept(error.into()))),
             },
             Err(_) => self.path.clone(),
         };
@@ -135,6 +192,12 @@ impl RunFolder {
     }
 }
 
+/// The name of a run's data in its folder.
+fn input_name(from: &Path) -> String {
+    let ending = from.extension().map_or("txt".into(), std::ffi::OsStr::to_string_lossy);
+    format!("{INPUT}.{ending}")
+}
+
 /// The lock of a folder, or that another run has it.
 fn take(path: &Path) -> Result<Lock> {
     Lock::take(path).map_err(|error| match error {
@@ -144,14 +207,15 @@ fn take(path: &Path) -> Result<Lock> {
 }
 
 /// Refuses a folder in which no run ever was, but which holds what a run would overwrite.
-fn refuse_foreign(path: &Path) -> Result<()> {
+fn refuse_foreign(path: &Path, more_names: &[&str]) -> Result<()> {
     if Lock::is_known(path)? || is_there(&path.join("last").join(TRAINING_FILES[0]))? {
         return Ok(());
     }
     let Ok(entries) = std::fs::read_dir(path) else { return Ok(()) };
     for entry in entries {
         let name = entry.map_err(|e| io(path, e))?.file_name().to_string_lossy().into_owned();
-        if NAMES.contains(&name.as_str()) || step_of(&name).is_some() {
+        let name_of_run = NAMES.iter().chain(more_names).any(|known| *known == name);
+        if name_of_run || step_of(&name).is_some() {
             return Err(Error::ForeignFolder { path: path.to_owned(), name });
         }
     }

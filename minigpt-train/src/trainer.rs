@@ -75,12 +75,7 @@ impl Trainer {
         run: RunFolder,
     ) -> Result<Self> {
         let state = first_state(&data, &config)?;
-        if checkpoint::exists(&run.join("last"))? {
-            return Err(Error::Checkpoint(format!(
-                "{}: there is a run in this folder; resume it, or choose another folder",
-                run.path().display()
-            )));
-        }
+        run.refuse_checkpoint()?;
         config.validate()?;
         let connection = connect(exchange, &gpt, &data, &config)?;
         let recorder = Recorder::new(&run.entry_path(), 0);

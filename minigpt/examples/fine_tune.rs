@@ -49,7 +49,7 @@ fn run(text: &str, out: &Path, from: Option<&Path>) -> Result<(), Box<dyn Error>
     fs::write(&data, text.repeat(60))?;
     let changes = [format!("data.path={}", data.display())];
     let config = RunConfig::parse(SETTINGS, &changes)?;
-    let mut run = Run::start(config, Place { out, from }, &Device::Cpu)?;
+    let mut run = Run::start(config, Place { out, from, input: None }, &Device::Cpu)?;
     // Whoever sets the flag, for example on Ctrl-C, stops the run; it can be resumed.
     let stop = AtomicBool::new(false);
     run.trainer.run(&mut Watch, &stop)?;

@@ -48,6 +48,9 @@ pub struct Place<'a> {
     pub out: &'a Path,
     /// A model to start from: all that [`ModelPlace::find`] finds.
     pub from: Option<&'a Path>,
+    /// The file of the data if it is only temporary: once the folder is known to be free, the file is moved into it as
+    /// `input.txt` (with its own ending), and the run's configuration names it there.
+    pub input: Option<&'a Path>,
 }
 
 /// A run that is ready for its first step, or its next.
@@ -84,7 +87,7 @@ impl Run {
         place: Place,
         device: &Device,
     ) -> Result<Self> {
-        let Place { out, from } = place;
+        let Place { out, from, input } = place;
         let from = from.map(ModelPlace::find).transpose()?;
         let from = from.as_ref().map(|place| place.path.as_path());
         let asked = std::mem::take(&mut config.asked);
@@ -92,7 +95,8 @@ impl Run {
         let named = named_settings(&asked);
         let context = from.map(|from| context(&config, from, &named)).transpose()?;
         let brought = Brought::by(from)?;
-        let OpenedData { data, bad_lines, kind, notes } = open_run_data(&config, from, &brought, context)?;
+        let OpenedData { data, bad_lines, kind, mut notes } =
+            open_run_data(&config, from, &brought, context)?;
         check_used(&config, &asked, kind)?;
         if brought.tokenizer.is_some() {
             // The model's own is used, whatever a file says.
@@ -101,7 +105,10 @@ impl Run {
         config.model = shape(&config, &data, from, context, &named)?;
         check_memory(&config, 1)?;
         // Opened last: nothing is made before it is certain that it can be trained.
-        let run = RunFolder::open(out)?;
+        let run = match input {
+            Some(input) => RunFolder::open_for_input(out, input)?,
+            None => RunFolder::open(out)?,
+        };
         let (tokenizer, settings) = (data.tokenizer.clone(), run.join(SETTINGS));
         let Loaded { gpt, mut extra } = model(&config, from, device)?;
         if let (Some(template), Some(tokenizer)) = (&data.template, &tokenizer)
@@ -109,6 +116,16 @@ impl Run {
         {
             // What it learns ends as its new template says, whatever the model that it began with says.
             extra.extend(template.config_keys(tokenizer));
+        }
+        if let Some(input) = input {
+            // The other ranks open it in its final place.
+            let (kept, aside) = run.keep_input(input)?;
+            let temporary = std::mem::replace(&mut config.data.path, path_text(&kept)?);
+            notes.iter_mut().for_each(|note| *note = note.replace(&temporary, &config.data.path));
+            notes.extend(aside.map(|aside| {
+                let path = &config.data.path;
+                format!("{path} was there already: it is kept as {}", aside.display())
+            }));
         }
         Invitation::new(&config, &brought, None)?.send(&exchange)?;
         let judge = judge(&config, &brought, tokenizer.as_ref())?;
@@ -178,6 +195,15 @@ impl Run {
         let brought = Brought { tokenizer: self.tokenizer.clone(), ..Brought::by(self.base.as_deref())? };
         EvalSet::of_data(&self.config, &brought, self.trainer.gpt())
     }
+}
+
+/// The path of a file as a setting.
+fn path_text(path: &Path) -> Result<String> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| {
+        let path = path.display();
+        Error::Setting(format!("{path}: the run's folder has a name that is not valid Unicode"))
+    })
 }
 
 /// What a model that is trained further brings along: its vocabulary, and how it is spoken to.

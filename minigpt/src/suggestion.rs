@@ -304,3 +304,27 @@ fn schedule(config: &TrainConfig, steps: u64, says: impl Fn(&str) -> bool) -> Tr
     }
     config
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: 200 questions with minutes to learn them were given up after 3.8 seconds.
+    #[test]
+    fn the_time_that_is_given_for_facts_is_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("facts.jsonl");
+        let line =
+            |i| format!("{{\"question\": \"Where is {i}?\", \"answer\": \"In box {}.\"}}\n", i * 7 % 10);
+        std::fs::write(&data, (0..8).map(line).collect::<String>()).unwrap();
+        let path = format!("data.path={}", Value::from(data.to_str().unwrap()));
+        let small = ["model.n_layer=1", "model.n_head=1", "model.n_embd=8"].map(str::to_owned);
+        let changes = [&[path], &small[..]].concat();
+        let suggest = |minutes| Suggestion::new("", &changes, minutes, None).unwrap();
+        let (left_to_it, given) = (suggest(None), suggest(Some(1e6)));
+        assert!(left_to_it.by_heart && given.by_heart);
+        assert_eq!((left_to_it.enough, given.enough), (Some(EPOCHS_BY_HEART), None));
+        let [least, most] = [left_to_it, given].map(|suggestion| suggestion.config.train.max_iters);
+        assert!(most > 100 * least, "{least} steps by heart, {most} in the time given");
+    }
+}

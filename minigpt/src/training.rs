@@ -128,14 +128,13 @@ impl Training {
             let message = format!("{}: there is a run in this folder already", out.display());
             return Err(Error::Setting(message));
         }
-        let could_not = |source| Error::Io { action: "create", path: out.clone(), source };
-        std::fs::create_dir_all(&out).map_err(could_not)?;
-        let data = out.join(self.name);
+        // Kept in the run's folder only when that is known to be free.
+        let data = scratch.path().join(self.name);
         minigpt_files::write_file(&data, self.data.as_bytes())?;
         let mut changes = vec![format!("data.path={}", serde_json::Value::from(data.to_string_lossy()))];
         changes.extend(self.changes);
         let config = Suggestion::new("", &changes, self.minutes, self.from.as_deref())?.config;
-        let place = Place { out: &out, from: self.from.as_deref() };
+        let place = Place { out: &out, from: self.from.as_deref(), input: Some(&data) };
         let mut run = Run::start(config, place, &Device::Cpu)?;
         let report = run.trainer.run(observer, stop)?;
         drop(run);
@@ -152,6 +151,7 @@ impl Training {
 pub fn train(config: impl AsRef<Path>, out: impl AsRef<Path>) -> Result<Report> {
     let text = RunConfig::read_open(config.as_ref(), &[])?;
     let config = Suggestion::new(&text, &[], None, None)?.config;
-    let mut run = Run::start(config, Place { out: out.as_ref(), from: None }, &Device::Cpu)?;
+    let place = Place { out: out.as_ref(), from: None, input: None };
+    let mut run = Run::start(config, place, &Device::Cpu)?;
     Ok(run.trainer.run(&mut (), &AtomicBool::new(false))?)
 }

@@ -163,3 +163,24 @@ fn a_change_of_a_run_that_goes_on_is_recorded_once() {
     let changes: Vec<String> = state["changes"].as_array().unwrap().iter().map(|c| c.to_string()).collect();
     assert_eq!(changes.len(), 3, "{changes:?}");
 }
+
+/// Regression: a loss that rose from 0.351 to 2.120 was a row of the report, and nothing else.
+#[test]
+fn a_model_that_has_forgotten_most_is_told_with_what_to_do() {
+    let place = Place::new();
+    place.write("old.txt", "the cat sat on the mat. a dog ran by the sea. ".repeat(40));
+    place.write("new.txt", "zz qq xx vv ".repeat(80) + "the cat sat on mdgrnbyo");
+    let small = ["--n_layer=1", "--n_head=1", "--n_embd=32", "--block_size=32", "--eval_interval=0"];
+    train(&place, &[&["old.txt", "--max_iters=150", "--out", "base"], &small[..]].concat());
+    fs::remove_file(place.path("old.txt")).unwrap();
+    let further = |out: &str, steps: &str, lang: &str| {
+        let fast = "--learning_rate=1e-2";
+        train(&place, &["new.txt", "--from", "base", "--quiet", "--lang", lang, "--out", out, steps, fast]).1
+    };
+    assert_contains(
+        &further("much", "--max_iters=100", "en"),
+        &["has forgotten most of what it knew", "--max_iters=N"],
+    );
+    assert_contains(&further("much-zh", "--max_iters=100", "zh"), &["忘记了大部分"]);
+    assert!(!further("little", "--max_iters=1", "en").contains("forgotten"));
+}

@@ -60,6 +60,21 @@ impl Runs {
         child
     }
 
+    /// The run goes on without an end, and has begun.
+    fn endless_in_run(&self) -> Child {
+        let log = self.path("run/metrics.jsonl");
+        let lines = || fs::read_to_string(&log).map_or(0, |text| text.lines().count());
+        let before = lines();
+        let more = ["--log_interval=1", "--save_interval=10000000", "--save_seconds=0"];
+        let endless = ["train", "--quiet", "--resume", "--out", "run", "--max_iters=10000000"];
+        let mut child = minigpt(&[&endless[..], &more].concat()).within(&self.path("")).spawn();
+        while lines() < before + 3 {
+            assert!(child.try_wait().unwrap().is_none(), "the run ended before");
+            thread::sleep(Duration::from_millis(2));
+        }
+        child
+    }
+
     fn thesis_is_whole(&self) {
         assert_eq!(self.0.read_text("thesis.txt"), THESIS);
     }
@@ -427,4 +442,71 @@ fn overfitting_is_said_once_while_it_happens() {
 fn no_threads_are_refused_with_the_reason() {
     let said = minigpt(&["--threads", "0", "config", "list"]).run().code(2);
     assert_contains(said.stderr(), &["--threads", "no thread would compute", "one per core"]);
+}
+
+/// Regression: the text of a second pipe replaced that of the run, which was refused too late and could not be resumed any more.
+#[test]
+fn standard_input_replaces_nothing_before_the_folder_is_known_to_be_free() {
+    let runs = Runs::new();
+    let small =
+        ["--quiet", "--n_layer=1", "--n_head=2", "--n_embd=16", "--block_size=16", "--eval_interval=0"];
+    let piped = |text: &str, out: &str, steps: &str| {
+        let args = [&["train", "-", "--out", out, steps], &small[..]].concat();
+        minigpt(&args).within(&runs.path("")).stdin(text.repeat(60))
+    };
+    let (first, second) = ("the cat sat on the mat. ", "one dog ran by the blue sea. ");
+    piped(first, "run", "--max_iters=4").run().success();
+    let kept = runs.0.read_text("run/input.txt");
+    assert_eq!(kept, first.repeat(60));
+    assert!(runs.0.read_text("run/config.toml").contains("run/input.txt"));
+    let refused = piped(second, "run", "--max_iters=4").run().code(1);
+    assert_contains(refused.stderr(), &["there is a run in this folder"]);
+    assert_eq!(runs.0.read_text("run/input.txt"), kept);
+    runs.resume(6).run().success();
+    // The same while another run trains there, and in a folder of somebody else.
+    let child = runs.endless_in_run();
+    let busy = piped(second, "run", "--max_iters=4").run().code(1);
+    assert_contains(busy.stderr(), &["another run is training here"]);
+    stopped(child);
+    assert_eq!(runs.0.read_text("run/input.txt"), kept);
+    runs.0.write("mine/input.txt", THESIS);
+    let foreign = piped(second, "mine", "--max_iters=4").run().code(1);
+    assert_contains(foreign.stderr(), &["mine holds input.txt, which no run has written"]);
+    assert_eq!((runs.0.read_text("mine/input.txt").as_str(), runs.0.names("mine").len()), (THESIS, 1));
+    // A run that never saved leaves its lock and its text: that text is set aside.
+    runs.0.write("killed/.lock", "");
+    runs.0.write("killed/input.txt", THESIS);
+    piped(second, "killed", "--max_iters=2").run().success();
+    assert_eq!(runs.0.read_text("killed/input.txt.aside"), THESIS);
+    let begun = |name: &String| name.starts_with(".stdin-");
+    assert!(!runs.0.names("").iter().any(begun), "{:?}", runs.0.names(""));
+}
+
+/// Regression: a run whose lock file was replaced by a link took its own folder for another one, went on in `run.aside`, and
+/// could not be resumed by its name.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_put_in_the_place_of_the_lock_is_moved_aside() {
+    for (replace, aside) in [
+        ("ln -sf ../thesis.txt run/.lock", true),
+        ("rm run/.lock; mkdir run/.lock", true),
+        ("rm run/.lock; mkfifo run/.lock", true),
+        ("rm run/.lock; echo > run/.lock", false),
+    ] {
+        let runs = Runs::new();
+        let child = runs.endless(&[]);
+        // A run that trains makes a lock file that is missing anew.
+        signal(&child, "-STOP");
+        let done = Command::new("sh").args(["-c", replace]).current_dir(runs.path("")).status().unwrap();
+        assert!(done.success(), "{replace}");
+        signal(&child, "-CONT");
+        let said = stopped(child);
+        assert_eq!(said.contains("run/.lock.aside"), aside, "{replace}: {said}");
+        assert!(!said.contains("another folder"), "{replace}: {said}");
+        assert!(!runs.path("run.aside").exists(), "{replace}: {said}");
+        let step = saved_step(&runs, "run");
+        assert!(step >= 5, "{replace}: {step}");
+        runs.resume(step + 2).run().success();
+        runs.thesis_is_whole();
+    }
 }

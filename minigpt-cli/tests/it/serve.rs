@@ -488,3 +488,15 @@ fn questions_about_a_text_name_the_characters_that_the_vocabulary_lacks() {
     assert_eq!(ask("read", &json!({ "text": "who", "latyer": 1 })).0, 400);
     served.stop();
 }
+
+/// Regression: each line of the log was held against all messages, which took 20 seconds for 6,000 crafted paths.
+#[test]
+fn the_log_of_a_server_that_speaks_chinese_is_english() {
+    let (_place, model) = place(32);
+    let served = Served::new(&["--model", &model, "--lang", "zh"]);
+    assert_eq!(served.ask("GET", "/stopping", "", &Value::Null).0, 404);
+    let said = served.stop();
+    assert_contains(&said, &["正在停止"]);
+    let line = said.lines().find(|line| line.contains("/stopping")).unwrap();
+    assert!(line.is_ascii() && line.contains("404"), "{line}");
+}

@@ -1,18 +1,20 @@
 //! Text to tokens and back, and conversations as the model is told them.
 
 use crate::app::App;
-use crate::body::{KnownFields, aside, parse};
+use crate::body::{KnownFields, parse};
 use crate::fields::{Fields, Route};
+use crate::large_answer;
 use crate::messages::{self, TalkFields};
 use crate::problem::{AccessErrors, BodyErrors, ErrorAnswer, Problem};
 use crate::record::Account;
 use crate::served_model::ServedModel;
 use crate::settings::either;
 use axum::extract::State;
+use axum::response::Response;
 use axum::{Extension, Json};
 use minigpt_chat::Format;
 use minigpt_tokenizer::{END_OF_TEXT, Tokenizer};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -48,11 +50,29 @@ impl Fields for TokenizeRequest {
 /// Its tokens.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TokenizeAnswer {
-    tokens: Vec<TokenOrPiece>,
+    #[schema(value_type = Vec<TokenOrPiece>)]
+    tokens: Tokens,
     /// How many.
     count: usize,
     /// How many a text may have with its prompt.
     max_model_len: usize,
+}
+
+/// Ids that are written one by one: a list of them with their texts may be much larger than the text was.
+#[derive(Debug)]
+struct Tokens {
+    ids: Vec<u32>,
+    /// The model that knows their texts, if these are wanted.
+    pieces: Option<Arc<ServedModel>>,
+}
+
+impl Serialize for Tokens {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.ids.iter().map(|&id| match &self.pieces {
+            Some(model) => piece(model, id),
+            None => TokenOrPiece::Id(id),
+        }))
+    }
 }
 
 /// An id, or an id with its text.
@@ -81,7 +101,7 @@ pub(crate) async fn tokenize(
     State(app): State<Arc<App>>,
     Extension(account): Extension<Arc<Account>>,
     KnownFields(request): KnownFields<TokenizeRequest>,
-) -> Result<Json<TokenizeAnswer>, Problem> {
+) -> Result<Response, Problem> {
     let model = app.model_for(request.model.as_deref(), &account)?;
     let none = || Problem::field("content", "there is no text: give it as content or as prompt");
     let add = either(["add_special", "add_special_tokens"], request.add_special, request.add_special_tokens)?;
@@ -89,21 +109,19 @@ pub(crate) async fn tokenize(
     let text = request.content.or(request.prompt).ok_or_else(none)?;
     let tokenizer = Arc::clone(model.need_tokenizer()?);
     let special = request.parse_special.unwrap_or(true);
-    let ids = aside(move || {
+    let pieces = request.with_pieces.unwrap_or(false).then(|| Arc::clone(&model));
+    let (size, max_model_len) = (text.len(), model.context);
+    large_answer::answer(&app, size, move || {
         let unknown = match special {
             true => tokenizer.unknown_beside_special(&text),
             false => tokenizer.unknown(&text),
         };
+        account.note_unknown(unknown.into_iter().collect::<BTreeSet<char>>());
         let ids = encode(&tokenizer, &text, special, add);
         let ids = ids.map_err(|error| Problem::field("content", error.to_string()))?;
-        Ok((ids, unknown.into_iter().collect::<BTreeSet<char>>()))
-    });
-    let (ids, unknown) = ids.await?;
-    account.note_unknown(unknown);
-    let pieces = request.with_pieces.unwrap_or(false);
-    let token = |&id: &u32| if pieces { piece(&model, id) } else { TokenOrPiece::Id(id) };
-    let (count, max_model_len) = (ids.len(), model.context);
-    Ok(Json(TokenizeAnswer { tokens: ids.iter().map(token).collect(), count, max_model_len }))
+        Ok(TokenizeAnswer { count: ids.len(), tokens: Tokens { ids, pieces }, max_model_len })
+    })
+    .await
 }
 
 /// The ids of a text: whether names of special tokens mean those tokens, and whether what the tokenizer puts before every text
@@ -170,11 +188,19 @@ pub(crate) async fn detokenize(
     State(app): State<Arc<App>>,
     Extension(account): Extension<Arc<Account>>,
     KnownFields(request): KnownFields<DetokenizeRequest>,
-) -> Result<Json<DetokenizeAnswer>, Problem> {
+) -> Result<Response, Problem> {
     let model = app.model_for(request.model.as_deref(), &account)?;
-    let text = model.need_tokenizer()?.decode(&request.tokens);
-    let text = text.map_err(|error| Problem::field("tokens", error.to_string()))?;
-    Ok(Json(DetokenizeAnswer { content: text.clone(), prompt: text }))
+    let tokenizer = Arc::clone(model.need_tokenizer()?);
+    large_answer::answer(&app, request.tokens.len() * size_of::<u32>(), move || {
+        let bytes = |&id: &u32| model.token_bytes(id).map_or(0, <[u8]>::len);
+        if request.tokens.iter().map(bytes).sum::<usize>() > large_answer::LARGEST {
+            return Err(large_answer::too_large());
+        }
+        let text = tokenizer.decode(&request.tokens);
+        let text = text.map_err(|error| Problem::field("tokens", error.to_string()))?;
+        Ok(DetokenizeAnswer { content: text.clone(), prompt: text })
+    })
+    .await
 }
 
 /// What evaluation tools ask about a tokenizer.

@@ -12,6 +12,7 @@ mod fields;
 mod llama;
 mod load;
 mod responses;
+mod runs;
 mod shutdown;
 mod status;
 mod structured;

@@ -80,3 +80,45 @@ fn a_chat_without_a_template_begins_as_a_text_does() {
     let text = site.ask("/completion", &json!({ "prompt": "ab", "n_predict": 1 }));
     assert_eq!(text["tokens_evaluated"], 3);
 }
+
+/// Regression: eight clients that read nothing of what 8 MB of text became took 2.9 GB, and `/health` waited for their answers.
+#[test]
+fn tokens_that_nobody_reads_are_bounded() {
+    let site = Site::new(vec![plain()]);
+    let text = |size: usize| json!({ "content": "a".repeat(size), "with_pieces": true });
+    let too_large = site.post("/tokenize", &text(2 << 20));
+    assert_eq!((too_large.status, &too_large.problem()["code"]), (400, &json!("request_too_large")));
+    let ids = site.ask("/tokenize", &json!({ "content": "a".repeat(2 << 20) }));
+    assert_eq!(ids["count"], 2 << 20);
+    let body = text(1 << 20).to_string();
+    let headers = [("content-type", "application/json")];
+    let mut unread = Vec::new();
+    let refused = (0..12).find_map(|_| {
+        let stream = site.open("POST", "/tokenize", &headers, body.as_bytes());
+        // The head has come: the answer is there, or it was refused.
+        let mut head = [0; 12];
+        std::io::Read::read_exact(&mut &stream, &mut head).unwrap();
+        let status = String::from_utf8_lossy(&head[9..]).into_owned();
+        unread.push(stream);
+        (status != "200").then_some(status)
+    });
+    assert_eq!(refused.as_deref(), Some("429"));
+    assert!(unread.len() > 3, "several may wait");
+    assert_eq!(site.get("/health").status, 200);
+    assert_eq!(site.ask("/tokenize", &json!({ "content": "a" }))["count"], 1);
+    drop(unread);
+    until("there is room again", || site.post("/tokenize", &text(1 << 20)).status == 200);
+}
+
+/// One token of many bytes makes a long text of a short request.
+#[test]
+fn a_text_of_many_tokens_is_bounded() {
+    let site = Site::new(vec![plain()]);
+    let end =
+        characters(&[minigpt_tokenizer::END_OF_TEXT]).special_id(minigpt_tokenizer::END_OF_TEXT).unwrap();
+    let many = json!({ "tokens": vec![end; (32 << 20) / 13 + 1] });
+    let refused = site.post("/detokenize", &many);
+    assert_eq!((refused.status, &refused.problem()["code"]), (400, &json!("request_too_large")));
+    let some = site.ask("/detokenize", &json!({ "tokens": vec![end; 100_000] }));
+    assert_eq!(some["content"].as_str().unwrap().len(), 1_300_000);
+}

@@ -115,7 +115,7 @@ impl Sweep {
             true => Run::resume(&out, &[], &Device::Cpu)?,
             false => {
                 let config = self.plan.run_config(planned)?;
-                Run::start(config, Place { out: &out, from: None }, &Device::Cpu)?
+                Run::start(config, Place { out: &out, from: None, input: None }, &Device::Cpu)?
             }
         };
         let mut watch = Watch { run: planned, observer };

@@ -41,7 +41,7 @@ fn what_was_asked_for_one_by_one_is_known_to_the_configuration_and_checked() {
         let changes: Vec<String> = [&path[..]].iter().chain(change).map(|&it| it.to_owned()).collect();
         let config = RunConfig::parse(settings, &changes).unwrap();
         assert_eq!(config.asked.len(), changes.len());
-        Run::start(config, Place { out: &out, from: Some(&base) }, &Device::Cpu)
+        Run::start(config, Place { out: &out, from: Some(&base), input: None }, &Device::Cpu)
     };
     // A file's shape gives way to the model's; one that was asked for by name does not.
     let refused = start(&["n_layer=2"]).err().unwrap().to_string();

@@ -14,9 +14,9 @@ pub(super) fn run(args: &TrainArgs, out: &Path, device: &Device) -> Result<()> {
     let evaluation = if args.resume || (args.from.is_none() && Run::is_at(out)) {
         Run::evaluate(out, &own_data::changes(args)?, device)?
     } else {
-        own_data::changes(args)?;
         let from = args.from.as_deref().map(models::find).transpose()?;
-        let (suggestion, _) = own_data::suggest(args, out)?;
+        let input = own_data::standard_input(args, out)?;
+        let suggestion = own_data::suggest(args, input.as_deref())?;
         Run::evaluate_start(suggestion.config, from.as_deref(), device)?
     };
     let RunEvaluation { model, loss, tokens, notes } = evaluation;

@@ -124,12 +124,10 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
     let (mut run, planned) = match args.resume {
         true => (Run::resume_on(exchange, &out, &own_data::changes(args)?, device)?, false),
         false => {
-            let (suggestion, kept) = own_data::suggest(args, &out)?;
-            let place = Place { out: &out, from: from.as_deref() };
+            let input = own_data::standard_input(args, &out)?;
+            let suggestion = own_data::suggest(args, input.as_deref())?;
+            let place = Place { out: &out, from: from.as_deref(), input: input.as_deref() };
             let run = Run::start_on(exchange, suggestion.config.clone(), place, device)?;
-            if let Some(kept) = kept {
-                kept.accepted();
-            }
             own_data::announce(&suggestion, args.quiet);
             (run, suggestion.seconds.is_some())
         }
@@ -166,10 +164,15 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
         ending.sample(&mut watch, trainer.gpt());
     }
     let mut table = ending.table();
+    let mut forgotten = None;
     if let Some(scores) = scores.as_mut().filter(|_| ending.report.ended != Ended::Stopped) {
-        scores.describe(&ModelFolder::open_on(&ending.report.model, device)?.gpt, &mut table)?;
+        let gpt = ModelFolder::open_on(&ending.report.model, device)?.gpt;
+        forgotten = scores.describe(&gpt, &mut table)?;
     }
     output::text(&ending.describe(table))?;
+    if let Some(forgotten) = forgotten {
+        output::note(&forgotten);
+    }
     if kind == CorpusKind::Text && !args.quiet {
         output::note(PROSE);
     }

@@ -9,9 +9,7 @@ use minigpt::{Further, MINUTES, MOST_MINUTES, Suggestion, decided_by_model};
 use minigpt_charts::count;
 use minigpt_train::BestBy;
 use std::path::{Path, PathBuf};
-
-/// Where standard input is kept, so that the run can go on.
-const KEPT: &str = "input.txt";
+use tempfile::{NamedTempFile, TempPath};
 
 /// The folder of a new run. One that is named after data is a new one each time.
 pub fn folder(args: &TrainArgs) -> Result<PathBuf> {
@@ -78,20 +76,16 @@ fn with_path(args: &TrainArgs, path: &str) -> Result<Vec<String>> {
     Ok([&[path], &args.changes[..]].concat())
 }
 
-/// The configuration of a new run: what was said, and what suits the data where nothing was. Also standard input, if that is
-/// the data.
-pub fn suggest(args: &TrainArgs, out: &Path) -> Result<(Suggestion, Option<Kept>)> {
+/// The configuration of a new run: what was said, and what suits the data where nothing was. `input` is where standard input was
+/// read to, see [`standard_input`].
+pub fn suggest(args: &TrainArgs, input: Option<&Path>) -> Result<Suggestion> {
     let minutes = args.minutes;
     if let Some(minutes) = minutes.filter(|&minutes| !(minutes > 0.0 && minutes <= MOST_MINUTES)) {
         let minutes = if minutes.abs() < 1e15 { minutes.to_string() } else { format!("{minutes:e}") };
         bail!("--minutes {minutes}: it must be above 0 and at most {}", count(MOST_MINUTES as u64));
     }
-    let kept = match args.data.as_deref() {
-        Some(data) if data == Path::new("-") => Some(keep(out)?),
-        _ => None,
-    };
-    let changes = match &kept {
-        Some(kept) => with_path(args, kept.path()?)?,
+    let changes = match input {
+        Some(input) => with_path(args, input.to_str().context("the folder's name is not valid Unicode")?)?,
         None => changes(args)?,
     };
     let (text, changes) = match &args.config {
@@ -104,7 +98,7 @@ pub fn suggest(args: &TrainArgs, out: &Path) -> Result<(Suggestion, Option<Kept>
     if let Some(from) = &args.from {
         announce_decided(&text, from);
     }
-    Ok((Suggestion::new(&text, &changes, minutes, args.from.as_deref())?, kept))
+    Ok(Suggestion::new(&text, &changes, minutes, args.from.as_deref())?)
 }
 
 /// Says which settings of a configuration a model that is trained further decides otherwise.
@@ -137,55 +131,30 @@ fn refuse_model(data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Keeps standard input in the run's folder.
-fn keep(out: &Path) -> Result<Kept> {
-    let kept = Kept::in_folder(out)?;
-    minigpt_files::replace_file(&kept.file, |file| -> Result<()> {
-        std::io::copy(&mut std::io::stdin().lock(), file).context("could not read standard input")?;
-        Ok(())
-    })?;
-    Ok(kept)
+/// Reads standard input, if it is the data, to a temporary file: beside the run's folder, which may be another run's or a
+/// person's own, so that the run can move it into the folder once that is known to be free.
+pub fn standard_input(args: &TrainArgs, out: &Path) -> Result<Option<TempPath>> {
+    if args.data.as_deref() != Some(Path::new("-")) {
+        return Ok(None);
+    }
+    let mut file = temporary_file(out).context("could not create a file for standard input")?;
+    std::io::copy(&mut std::io::stdin().lock(), &mut file).context("could not read standard input")?;
+    Ok(Some(file.into_temp_path()))
 }
 
-/// Standard input in a run's folder. Dropped before the run is accepted, it is removed again, with the folders that were made
-/// for it.
-pub struct Kept {
-    file: PathBuf,
-    /// The innermost first.
-    folders: Vec<PathBuf>,
-    is_new: bool,
-}
-
-impl Kept {
-    fn in_folder(out: &Path) -> Result<Self> {
-        let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
-        let folders = out.ancestors().take_while(is_missing).map(Path::to_owned).collect();
-        let file = out.join(KEPT);
-        let kept = Self { is_new: !file.exists(), file, folders };
-        std::fs::create_dir_all(out).with_context(|| format!("could not create {}", out.display()))?;
-        Ok(kept)
+fn temporary_file(out: &Path) -> std::io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".stdin-").suffix(".txt");
+    #[cfg(unix)]
+    {
+        // As any other file, minus what the umask takes: it becomes a file of the run.
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-
-    fn path(&self) -> Result<&str> {
-        self.file.to_str().context("the run's folder has a name that is not valid Unicode")
-    }
-
-    /// The run has begun, and needs it.
-    pub fn accepted(mut self) {
-        self.is_new = false;
-        self.folders.clear();
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        // What else is in a folder keeps it.
-        if self.is_new {
-            let _ = std::fs::remove_file(&self.file);
-        }
-        for folder in &self.folders {
-            let _ = std::fs::remove_dir(folder);
-        }
+    let above = out.ancestors().skip(1).map(|path| if path == Path::new("") { Path::new(".") } else { path });
+    match above.into_iter().find(|path| path.is_dir()) {
+        Some(folder) => builder.tempfile_in(folder).or_else(|_| builder.tempfile()),
+        None => builder.tempfile(),
     }
 }
 

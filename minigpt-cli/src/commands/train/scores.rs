@@ -15,6 +15,9 @@ pub struct Scores {
     base: Option<Scored>,
 }
 
+/// A loss on the base's kind of data that has risen by more than this many nats: tokens are on average 1.6 times less likely.
+const FORGOTTEN: f64 = 0.5;
+
 /// Data, and how the model did on it before the run.
 struct Scored {
     set: EvalSet,
@@ -45,8 +48,8 @@ impl Scores {
         Ok(Self { own, base })
     }
 
-    /// The rows of the report, for the model that the run leaves.
-    pub fn describe(&mut self, gpt: &Gpt, table: &mut Table) -> Result<()> {
+    /// Adds the rows of the report, for the model that the run leaves. Returns a sentence if that model has forgotten much.
+    pub fn describe(&mut self, gpt: &Gpt, table: &mut Table) -> Result<Option<String>> {
         let own = self.own.set.score(gpt)?;
         match (&self.own.before, &own.answers) {
             (Some(before), _) => {
@@ -61,9 +64,21 @@ impl Scores {
         if let Some(Scored { set, before: Some(before) }) = &mut self.base {
             let after = set.score(gpt)?;
             table.row([tr("kept"), &change(set, before, &after)]);
+            return Ok(forgotten(before.loss, after.loss));
         }
-        Ok(())
+        Ok(None)
     }
+}
+
+/// What to do if a model has forgotten much of what it knew.
+fn forgotten(before: f64, after: f64) -> Option<String> {
+    // A loss that is not a number has not stayed.
+    let kept = after - before <= FORGOTTEN;
+    (!kept).then(|| {
+        format!(
+            "the model has forgotten most of what it knew (loss {after:.3}, before: {before:.3}): add what it was trained on to the data, or make fewer steps (--max_iters=N)"
+        )
+    })
 }
 
 impl Scored {
@@ -99,5 +114,17 @@ fn in_words(score: &Score) -> String {
             t!("{right} of {asked} questions answered, loss {loss:.3}")
         }
         None => t!("loss {loss:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_that_rises_sharply_is_forgetting() {
+        assert!(forgotten(0.351, 2.12).is_some_and(|said| said.contains("loss 2.120, before: 0.351")));
+        assert!(forgotten(1.0, f64::NAN).is_some());
+        assert_eq!([(2.0, 2.4), (2.0, 0.3)].map(|(before, after)| forgotten(before, after)), [None, None]);
     }
 }
