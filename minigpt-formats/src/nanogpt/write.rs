@@ -394,7 +394,7 @@ mod tests {
         save(gpt.view(), None, &begun, &path, &mut |_, _| {}).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         let optimizer = TorchArchive::open(&bytes).unwrap().root.get("optimizer").unwrap().clone();
-        assert_eq!(optimizer.get("state"), Some(&torch::Value::Dict(Vec::new())));
+        assert_eq!(optimizer.get("state"), Some(&torch::Value::Dict([].into())));
         let group = &optimizer.get("param_groups").unwrap().as_list().unwrap()[0];
         let float = |name: &str| group.get(name).unwrap().clone();
         assert_eq!(float("lr"), torch::Value::Float(1e-3));
