@@ -151,7 +151,7 @@ mod tests {
         crate::write_file(&lock.entry_path().join("log"), b"1").unwrap();
         assert_eq!(fs::read(moved.join("log")).unwrap(), b"1");
         assert_eq!(fs::read_dir(&run).unwrap().count(), 0);
-        assert_eq!(crate::present_path(&lock.entry_path().join("log")), moved.join("log"));
+        assert_eq!(present_path(&lock.entry_path().join("log")), moved.join("log"));
         fs::remove_file(moved.join(NAME)).unwrap();
         assert!(matches!(lock.folder(), Err(Error::Busy { .. })));
         lock.retake().unwrap();
