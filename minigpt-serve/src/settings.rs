@@ -518,7 +518,7 @@ mod tests {
         let biases: Vec<(u32, f32)> = (0..1000).map(|id| (id, -1.0)).collect();
         let request =
             Request { logit_bias: biases.into(), ..Request::new(Vec::new(), GenerationConfig::default()) };
-        let settings = Settings { request, n: 64 };
+        let settings = Settings { request, n: 64, ignored: Vec::new() };
         let rows = settings.rows(vec![vec![1], vec![2]]).unwrap();
         assert_eq!(rows.len(), 128);
         assert!(rows.iter().all(|row| Arc::ptr_eq(&row.logit_bias, &settings.request.logit_bias)));
