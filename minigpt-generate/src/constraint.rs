@@ -225,7 +225,8 @@ impl ConstraintState {
     /// so that the token that is one too many takes little more than the one before it.
     fn check_work(&mut self) -> Result<()> {
         let created = created(&self.parser);
-        let (items, rows) = (created.0 - self.created.0, created.1 - self.created.1);
+        let items = created.0.saturating_sub(self.created.0);
+        let rows = created.1.saturating_sub(self.created.1);
         self.created = created;
         match items.saturating_mul(items / rows.max(1)) > MOST_COMPARISONS {
             true => Err(too_ambiguous()),
