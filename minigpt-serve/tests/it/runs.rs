@@ -68,6 +68,7 @@ fn no_more_than_64_clients_watch_at_the_same_time() {
     for watcher in &mut watchers {
         assert_eq!(status(watcher), "200");
     }
+    assert_eq!(status(&mut watch()), "429");
     let refused = site.get("/v1/runs/events");
     assert_eq!((refused.status, &refused.problem()["code"]), (429, &"too_many_watchers".into()));
     drop(watchers.pop());
