@@ -15,7 +15,7 @@ fn several_texts_are_trained_on_and_the_run_is_kept_and_trained_further() {
     let texts = ["the cat sat on the mat. ".repeat(40), "the dog lay on the rug. ".repeat(40)];
     let trained = small(Training::on_texts(&texts)).minutes(0.02).out(&first).train().unwrap();
     assert!(trained.report.model.starts_with(&first), "{:?}", trained.report.model);
-    let written = std::fs::read_to_string(first.join("data.txt")).unwrap();
+    let written = std::fs::read_to_string(first.join("input.txt")).unwrap();
     assert_eq!(written, texts.join("\n\n"));
     // Minutes are steps, as many as fit: a configuration without them makes thousands.
     let steps = trained.report.step;
