@@ -10,10 +10,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     }
     let mut shown = String::with_capacity(text.len() + 8);
     for character in text.chars() {
-        match commands(character) {
-            true => shown.extend(character.escape_unicode()),
-            false => shown.push(character),
-        }
+        if commands(character) { shown.extend(character.escape_unicode()) } else { shown.push(character) }
     }
     Cow::Owned(shown)
 }

@@ -101,9 +101,8 @@ fn guarded(tokenizer: &Tokenizer, template: &ChatTemplate, talk: &Talk, guard: c
         {
             break 'text text;
         }
-        let others = with(&|by_model, text| match by_model {
-            true => text.to_owned(),
-            false => guard_names(text, &names, guard),
+        let others = with(&|by_model, text| {
+            if by_model { text.to_owned() } else { guard_names(text, &names, guard) }
         })?;
         match with(&|_, text| guard_names(text, &names, guard)) {
             Ok(all) if bare(&all) == bare(&others) => all,

@@ -25,9 +25,12 @@ pub fn json(value: &impl Serialize) -> Result<()> {
 
 /// JSON in which what would command a terminal is written as JSON writes it; it means the same.
 fn printable_json(value: &str) -> String {
-    let escape = |c: char| match printable(c.encode_utf8(&mut [0; 4])).len() == c.len_utf8() {
-        true => c.to_string(),
-        false => format!("\\u{:04x}", u32::from(c)),
+    let escape = |c: char| {
+        if printable(c.encode_utf8(&mut [0; 4])).len() == c.len_utf8() {
+            c.to_string()
+        } else {
+            format!("\\u{:04x}", u32::from(c))
+        }
     };
     value.chars().map(escape).collect()
 }

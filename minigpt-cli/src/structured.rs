@@ -36,9 +36,10 @@ impl StructuredArgs {
 }
 
 fn json_schema(given: &str) -> Result<Grammar> {
-    let text = match given.trim_start().starts_with('{') {
-        true => given.to_owned(),
-        false => fs::read_to_string(given).with_context(|| format!("--json-schema {given}"))?,
+    let text = if given.trim_start().starts_with('{') {
+        given.to_owned()
+    } else {
+        fs::read_to_string(given).with_context(|| format!("--json-schema {given}"))?
     };
     let schema = serde_json::from_str(&text).context("--json-schema is not JSON")?;
     Ok(Grammar::JsonSchema(schema))

@@ -140,9 +140,10 @@ fn answer(asked: &Request, response: Response<Body>, withheld: bool) -> Result<A
         416 => Err(Fault::Beyond(header(response.headers(), &CONTENT_RANGE).and_then(parse_length))),
         404 => Err(Fault::Final(Error::NotThere { url: url.to_owned() })),
         401 | 403 => {
-            let why = match withheld {
-                true => "the token was not shown, as this is plain http or another server",
-                false => "is a token needed?",
+            let why = if withheld {
+                "the token was not shown, as this is plain http or another server"
+            } else {
+                "is a token needed?"
             };
             Err(failed(url, format!("the server answered {}: {why}", response.status())))
         }

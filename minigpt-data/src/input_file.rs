@@ -121,9 +121,10 @@ impl InputFile {
 pub(crate) fn describe_encodings(files: impl IntoIterator<Item = Option<TextEncoding>>) -> String {
     let name = |encoding: Option<TextEncoding>| encoding.map_or("UTF-8", TextEncoding::name);
     let names: BTreeSet<&str> = files.into_iter().map(name).collect();
-    match names.iter().all(|&name| name == "UTF-8") {
-        true => String::new(),
-        false => format!(" in {}", names.into_iter().collect::<Vec<_>>().join(", ")),
+    if names.iter().all(|&name| name == "UTF-8") {
+        String::new()
+    } else {
+        format!(" in {}", names.into_iter().collect::<Vec<_>>().join(", "))
     }
 }
 

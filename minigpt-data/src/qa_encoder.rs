@@ -58,13 +58,10 @@ impl<'a> QaEncoder<'a> {
     /// all that was said.
     pub fn template(&self, conversations: bool) -> String {
         let separator = self.tokenizer.token(self.separator).unwrap_or_default();
-        match conversations {
-            false => format!("{{{{ messages[-1]['content'] }}}}{separator}"),
-            true => {
-                format!(
-                    "{{% for message in messages %}}{{{{ message['content'] }}}}{separator}{{% endfor %}}"
-                )
-            }
+        if conversations {
+            format!("{{% for message in messages %}}{{{{ message['content'] }}}}{separator}{{% endfor %}}")
+        } else {
+            format!("{{{{ messages[-1]['content'] }}}}{separator}")
         }
     }
 

@@ -27,9 +27,10 @@ fn open_regular(path: &Path, options: &mut OpenOptions) -> Result<File> {
     do_not_follow(options);
     let failed = |e| Error::io("write", path, e);
     let file = options.open(path).map_err(failed)?;
-    match file.metadata().map_err(failed)?.is_file() {
-        true => Ok(file),
-        false => Err(Error::NotAFile { path: present_path(path) }),
+    if file.metadata().map_err(failed)?.is_file() {
+        Ok(file)
+    } else {
+        Err(Error::NotAFile { path: present_path(path) })
     }
 }
 

@@ -276,8 +276,9 @@ fn in_the_way(path: &Path, replace: bool) -> Result<()> {
     if path.is_dir() {
         return Err(Error::bad(path, "is a folder; name a file"));
     }
-    match !replace && is_there(path)? {
-        true => Err(minigpt_files::Error::Exists { path: path.to_owned() }.into()),
-        false => Ok(()),
+    if !replace && is_there(path)? {
+        Err(minigpt_files::Error::Exists { path: path.to_owned() }.into())
+    } else {
+        Ok(())
     }
 }

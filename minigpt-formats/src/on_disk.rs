@@ -20,9 +20,10 @@ pub fn load(path: &Path, device: &Device) -> Result<Loaded> {
 
 /// Reads only the configuration of a model folder, or of a file.
 pub fn load_config(path: &Path) -> Result<Config> {
-    match path.is_file() {
-        true => Ok(OnDisk::open(path)?.model()?.config().clone()),
-        false => Ok(config_json::open(&path.join("config.json"))?.0),
+    if path.is_file() {
+        Ok(OnDisk::open(path)?.model()?.config().clone())
+    } else {
+        Ok(config_json::open(&path.join("config.json"))?.0)
     }
 }
 

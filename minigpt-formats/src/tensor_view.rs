@@ -178,9 +178,10 @@ impl<'a> TensorView<'a> {
                     let transposed = self.strides[0] == 1;
                     let shape = if transposed { (second, first) } else { (first, second) };
                     let matrix = QuantizedMatrix::new(dtype, shape, transposed, &self.data)?;
-                    match device.is_cpu() {
-                        true => Ok(Weight::Quantized(matrix)),
-                        false => Ok(Weight::Plain(matrix.plain()?.to_device(device)?)),
+                    if device.is_cpu() {
+                        Ok(Weight::Quantized(matrix))
+                    } else {
+                        Ok(Weight::Plain(matrix.plain()?.to_device(device)?))
                     }
                 }
                 ref shape => {

@@ -197,10 +197,7 @@ impl GenerationConfig {
         if !self.is_greedy() {
             return Vec::new();
         }
-        let reason = match self.do_sample {
-            false => "do_sample is false",
-            true => "temperature is 0",
-        };
+        let reason = if self.do_sample { "temperature is 0" } else { "do_sample is false" };
         let warm = !self.do_sample && self.temperature >= COLDEST && self.temperature != usual.temperature;
         let set = [
             ("temperature", self.temperature, warm),
@@ -313,10 +310,7 @@ impl GenerationConfig {
 }
 
 fn require(holds: bool, field: &str, rule: &str, value: impl std::fmt::Display) -> Result<()> {
-    match holds {
-        true => Ok(()),
-        false => Err(Error::config(field, format!("must be {rule}, but is {value}"))),
-    }
+    if holds { Ok(()) } else { Err(Error::config(field, format!("must be {rule}, but is {value}"))) }
 }
 
 /// The error of a number above its limit.

@@ -204,12 +204,13 @@ impl ConstraintState {
         match mask {
             Ok(tokens) => Ok(Allowed::Tokens { tokens, end }),
             // What could follow has no token in this vocabulary.
-            Err(_) if self.parser.stop_reason() == StopReason::NoExtensionBias => match end {
-                true => Ok(Allowed::End),
-                false => {
+            Err(_) if self.parser.stop_reason() == StopReason::NoExtensionBias => {
+                if end {
+                    Ok(Allowed::End)
+                } else {
                     Err(Error::constraint("the vocabulary has no token with which the text could go on"))
                 }
-            },
+            }
             Err(error) => Err(self.failed(&error)),
         }
     }
@@ -228,9 +229,10 @@ impl ConstraintState {
         let items = created.0.saturating_sub(self.created.0);
         let rows = created.1.saturating_sub(self.created.1);
         self.created = created;
-        match items.saturating_mul(items / rows.max(1)) > MOST_COMPARISONS {
-            true => Err(too_ambiguous()),
-            false => Ok(()),
+        if items.saturating_mul(items / rows.max(1)) > MOST_COMPARISONS {
+            Err(too_ambiguous())
+        } else {
+            Ok(())
         }
     }
 
@@ -251,10 +253,7 @@ pub(crate) fn mask(logits: &mut [f32], tokens: &SimpleVob, ends: &[u32], end: bo
     let known = tokens.len();
     for (id, logit) in logits.iter_mut().enumerate() {
         let id = id as u32;
-        let allowed = match ends.contains(&id) {
-            true => end,
-            false => (id as usize) < known && tokens.is_allowed(id),
-        };
+        let allowed = if ends.contains(&id) { end } else { (id as usize) < known && tokens.is_allowed(id) };
         if !allowed {
             *logit = f32::NEG_INFINITY;
         }
@@ -262,9 +261,12 @@ pub(crate) fn mask(logits: &mut [f32], tokens: &SimpleVob, ends: &[u32], end: bo
 }
 
 fn source(grammar: &Grammar) -> Result<TopLevelGrammar> {
-    let check = |bytes: usize| match bytes > MOST_GRAMMAR_BYTES {
-        true => Err(Error::constraint(format!("{bytes} bytes, more than the {MOST_GRAMMAR_BYTES} allowed"))),
-        false => Ok(()),
+    let check = |bytes: usize| {
+        if bytes > MOST_GRAMMAR_BYTES {
+            Err(Error::constraint(format!("{bytes} bytes, more than the {MOST_GRAMMAR_BYTES} allowed")))
+        } else {
+            Ok(())
+        }
     };
     Ok(match grammar {
         Grammar::JsonObject => {

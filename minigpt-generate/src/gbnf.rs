@@ -162,10 +162,7 @@ impl<'a> Parser<'a> {
         self.space(true);
         let inner = self.alternatives(depth + 1)?;
         self.space(true);
-        match self.takes(")") {
-            true => Ok(inner),
-            false => Err(self.wrong("expected )")),
-        }
+        if self.takes(")") { Ok(inner) } else { Err(self.wrong("expected )")) }
     }
 
     fn repeated(&mut self, mut item: Expression, depth: usize) -> Result<Expression> {
@@ -239,9 +236,10 @@ impl<'a> Parser<'a> {
             ranges.push((first, last));
         }
         let ranges = normalized(ranges, negated);
-        match ranges.is_empty() {
-            true => Err(self.wrong("a character class without characters")),
-            false => Ok(Expression::Character(ranges)),
+        if ranges.is_empty() {
+            Err(self.wrong("a character class without characters"))
+        } else {
+            Ok(Expression::Character(ranges))
         }
     }
 

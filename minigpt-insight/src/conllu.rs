@@ -59,9 +59,10 @@ pub fn parse(text: &str) -> Result<Vec<ParsedSentence>> {
         }
     }
     end(&mut words, &mut sentences, begun)?;
-    match sentences.is_empty() {
-        true => Err(Error::Relations("there is no sentence in it".to_owned())),
-        false => Ok(sentences),
+    if sentences.is_empty() {
+        Err(Error::Relations("there is no sentence in it".to_owned()))
+    } else {
+        Ok(sentences)
     }
 }
 

@@ -130,11 +130,10 @@ impl<'a> Subject<'a> {
 
 /// Refuses a position that a text does not have.
 pub(crate) fn check_position(position: usize, tokens: usize) -> Result<()> {
-    match position < tokens {
-        true => Ok(()),
-        false => {
-            Err(Error::Request(format!("there is no position {position}: there are 0 to {}", tokens - 1)))
-        }
+    if position < tokens {
+        Ok(())
+    } else {
+        Err(Error::Request(format!("there is no position {position}: there are 0 to {}", tokens - 1)))
     }
 }
 

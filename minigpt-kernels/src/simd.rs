@@ -113,10 +113,7 @@ fn fold(mut acc: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
 /// `a · b + c`: in one instruction where every CPU that this build runs on has it, otherwise in two.
 #[inline(always)]
 pub fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
-    match cfg!(any(target_feature = "fma", target_arch = "aarch64")) {
-        true => a.mul_add(b, c),
-        false => a * b + c,
-    }
+    if cfg!(any(target_feature = "fma", target_arch = "aarch64")) { a.mul_add(b, c) } else { a * b + c }
 }
 
 /// The polynomial with these coefficients, the one of the highest power first.

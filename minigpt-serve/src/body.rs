@@ -155,12 +155,11 @@ async fn receive<T: Send + 'static>(
     let mut waits = false;
     let reading = read(body, limit, &app.room, &mut waits);
     let Ok(read) = timeout(app.config.request_timeout, reading).await else {
-        return Err(match waits {
-            true => no_room(),
-            false => {
-                let message = "the body of the request did not arrive in time";
-                Problem::new(StatusCode::REQUEST_TIMEOUT, message)
-            }
+        return Err(if waits {
+            no_room()
+        } else {
+            let message = "the body of the request did not arrive in time";
+            Problem::new(StatusCode::REQUEST_TIMEOUT, message)
         });
     };
     let (bytes, _room): (Vec<u8>, _) = read?;
@@ -291,9 +290,10 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let value: T = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let (path, is_data) = (error.path().to_string(), error.inner().is_data());
         let inner = in_words(&error.inner().to_string());
-        match is_data && path != "." && path != "?" {
-            true => Problem::field(&path, format!("{path}: {inner}")),
-            false => Problem::bad(format!("the body can't be understood: {inner}")),
+        if is_data && path != "." && path != "?" {
+            Problem::field(&path, format!("{path}: {inner}"))
+        } else {
+            Problem::bad(format!("the body can't be understood: {inner}"))
         }
     })?;
     match json.end() {

@@ -220,9 +220,10 @@ impl TalkFields {
             return Ok(None);
         }
         let Some(form) = model.tool_form else {
-            let why = match model.mentions("tools") {
-                true => "the calls of this model's chat template have a form that is not known here",
-                false => "this model's chat template has no tools",
+            let why = if model.mentions("tools") {
+                "the calls of this model's chat template have a form that is not known here"
+            } else {
+                "this model's chat template has no tools"
             };
             return Err(Problem::field("tools", format!("tools is not supported: {why}")));
         };

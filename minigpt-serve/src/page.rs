@@ -84,10 +84,8 @@ fn file(path: &str, headers: &HeaderMap) -> Response {
     let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     let same = known
         .is_some_and(|known| known.split(',').any(|known| known.trim().trim_start_matches("W/") == mark));
-    let mut response = match same {
-        true => StatusCode::NOT_MODIFIED.into_response(),
-        false => Response::new(Body::from(*bytes)),
-    };
+    let mut response =
+        if same { StatusCode::NOT_MODIFIED.into_response() } else { Response::new(Body::from(*bytes)) };
     let answer = response.headers_mut();
     let mut put =
         |name: header::HeaderName, value: &'static str| answer.insert(name, HeaderValue::from_static(value));

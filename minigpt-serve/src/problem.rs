@@ -89,15 +89,16 @@ impl Problem {
 
     /// A prompt that the context can't hold: 400 with both numbers.
     pub(crate) fn too_long(prompt: usize, context: usize) -> Self {
-        let message = match prompt == context {
-            true => format!(
+        let message = if prompt == context {
+            format!(
                 "This model's maximum context length is {context} tokens, and the prompt has as many, which leaves no room for \
                  an answer. Shorten it: nothing is cut silently."
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "This model's maximum context length is {context} tokens, but the prompt has {prompt}. Shorten it: nothing is cut \
                  silently."
-            ),
+            )
         };
         Self { code: Some("context_length_exceeded"), ..Self::field("prompt", message) }
     }

@@ -87,9 +87,10 @@ impl TimedStream {
             (self.head, self.reading.running) = (Head::Awaited, None);
             return written;
         }
-        match self.writing.is_over(context) {
-            true => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            false => Poll::Pending,
+        if self.writing.is_over(context) {
+            Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+        } else {
+            Poll::Pending
         }
     }
 }

@@ -183,10 +183,7 @@ impl PipelineTokenizer {
     pub(crate) fn encode_with_special(&self, text: &str) -> Result<Vec<u32>> {
         let shared = &self.shared;
         let ids = self.run(&shared.special, text, 0)?;
-        match ids.starts_with(&shared.before) {
-            true => Ok(ids),
-            false => Ok([&shared.before[..], &ids].concat()),
-        }
+        if ids.starts_with(&shared.before) { Ok(ids) } else { Ok([&shared.before[..], &ids].concat()) }
     }
 
     /// The ids of a text in which a guard makes the name that it lies in ordinary text.

@@ -30,9 +30,12 @@ pub fn change<R>(x: &Tensor, f: impl FnOnce(&mut [f32]) -> Result<R>) -> Result<
 
 /// The tensors as flat ones: themselves where they are, otherwise copies.
 pub fn all_flat(tensors: &[Tensor]) -> crate::error::Result<Vec<Tensor>> {
-    let flat = |x: &Tensor| match is_flat(x) {
-        true => Ok(x.clone()),
-        false => Ok(x.to_device(&Device::Cpu)?.to_dtype(DType::F32)?.contiguous()?.detach()),
+    let flat = |x: &Tensor| {
+        if is_flat(x) {
+            Ok(x.clone())
+        } else {
+            Ok(x.to_device(&Device::Cpu)?.to_dtype(DType::F32)?.contiguous()?.detach())
+        }
     };
     tensors.iter().map(flat).collect()
 }
@@ -79,9 +82,10 @@ pub fn sum_of_squares(x: &Tensor) -> Result<f64> {
 /// The first element that is NaN or infinite, if there is one.
 pub fn first_not_finite(x: &Tensor) -> Result<Option<f32>> {
     let first = |x: &[f32]| x.iter().find(|x| !x.is_finite()).copied();
-    match is_flat(x) {
-        true => read(x, |x| Ok(x.par_chunks(TASK).find_map_first(first))),
-        false => Ok(first(&x.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)),
+    if is_flat(x) {
+        read(x, |x| Ok(x.par_chunks(TASK).find_map_first(first)))
+    } else {
+        Ok(first(&x.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?))
     }
 }
 

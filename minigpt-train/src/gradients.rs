@@ -78,9 +78,8 @@ impl Gradients {
 
     /// The gradients of two micro-batches together.
     pub fn sum(self, more: &Self) -> Result<Self> {
-        let sum = |(a, b): (Tensor, &Tensor)| match flat::is_flat(&a) && flat::is_flat(b) {
-            true => flat::add(&a, b).map(|()| a),
-            false => &a + b,
+        let sum = |(a, b): (Tensor, &Tensor)| {
+            if flat::is_flat(&a) && flat::is_flat(b) { flat::add(&a, b).map(|()| a) } else { &a + b }
         };
         Ok(Self(self.0.into_iter().zip(&more.0).map(sum).collect::<candle_core::Result<_>>()?))
     }
@@ -92,9 +91,10 @@ impl Gradients {
 
     /// The square of each gradient's length, of which a norm of several together is the root of the sum.
     pub fn squares(&self) -> Result<Vec<f64>> {
-        let square = |gradient: &Tensor| match flat::is_flat(gradient) {
-            true => Ok(flat::sum_of_squares(gradient)?),
-            false => {
+        let square = |gradient: &Tensor| {
+            if flat::is_flat(gradient) {
+                Ok(flat::sum_of_squares(gradient)?)
+            } else {
                 let square = gradient.to_dtype(DType::F32)?.sqr()?.sum_all()?;
                 Ok(f64::from(square.to_scalar::<f32>()?))
             }

@@ -37,9 +37,10 @@ impl Update {
         matrices: usize,
     ) -> Result<()> {
         let in_place = [parameter.as_tensor(), momentum, gradient].into_iter().all(flat::is_flat);
-        match in_place {
-            true => self.apply_fused(parameter, momentum, gradient, matrices),
-            false => self.apply_composed(parameter, momentum, gradient, matrices),
+        if in_place {
+            self.apply_fused(parameter, momentum, gradient, matrices)
+        } else {
+            self.apply_composed(parameter, momentum, gradient, matrices)
         }
     }
 

@@ -91,9 +91,10 @@ impl ModelFolder {
         match self.format.get() {
             Some(format) => Ok(format),
             None => {
-                let template = match minigpt_files::is_there(&self.path)? {
-                    true => ChatTemplate::of(&OnDisk::open(&self.path)?)?,
-                    false => None,
+                let template = if minigpt_files::is_there(&self.path)? {
+                    ChatTemplate::of(&OnDisk::open(&self.path)?)?
+                } else {
+                    None
                 };
                 if template.is_none() {
                     self.need_tokenizer()?;

@@ -477,14 +477,13 @@ fn rehearsal(
     /// Runs that were trained further one after the other.
     const DEEPEST: usize = 16;
     let settings = Path::new(path).join(SETTINGS);
-    let mut old = match settings.is_file() {
-        true => RunConfig::read(&settings, &[])?,
-        false => {
-            let DataConfig { max_length, loss_on, .. } = config.data;
-            let (path, usual) = (path.to_owned(), DataConfig::default());
-            let data = DataConfig { path, val_fraction: 0.0, max_length, loss_on, ..usual };
-            RunConfig { data, ..config.clone() }
-        }
+    let mut old = if settings.is_file() {
+        RunConfig::read(&settings, &[])?
+    } else {
+        let DataConfig { max_length, loss_on, .. } = config.data;
+        let (path, usual) = (path.to_owned(), DataConfig::default());
+        let data = DataConfig { path, val_fraction: 0.0, max_length, loss_on, ..usual };
+        RunConfig { data, ..config.clone() }
     };
     // Written as the new ones are, whatever form the run had.
     old.data.format = config.data.format;
@@ -511,10 +510,7 @@ pub fn tokenizer_beside(path: &Path) -> Result<Option<Tokenizer>> {
         return Ok(None);
     };
     let (vocabulary, own) = (folder.join("meta.pkl"), folder.join("tokenizer.json"));
-    match vocabulary.is_file() && !own.is_file() {
-        true => Ok(Some(nanogpt::read_meta(&vocabulary)?)),
-        false => Ok(None),
-    }
+    if vocabulary.is_file() && !own.is_file() { Ok(Some(nanogpt::read_meta(&vocabulary)?)) } else { Ok(None) }
 }
 
 /// The model's shape: the base's where there is one (in its context), otherwise the configuration's with the data's

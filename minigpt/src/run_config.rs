@@ -175,9 +175,10 @@ impl RunConfig {
     /// one, and not yet as the shape of a model, which [`Suggestion`](crate::Suggestion) completes.
     pub fn parse_open(text: &str, changes: &[String]) -> Result<Self> {
         let table = parsed(text)?;
-        match leaves_model_open(&table, changes) {
-            true => located(text, table, changes, Self::resolve_open),
-            false => located(text, table, changes, Self::resolve),
+        if leaves_model_open(&table, changes) {
+            located(text, table, changes, Self::resolve_open)
+        } else {
+            located(text, table, changes, Self::resolve)
         }
     }
 

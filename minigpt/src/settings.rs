@@ -115,9 +115,10 @@ pub fn set(config: Config, key: &str, value: Value) -> Result<Config> {
 }
 
 fn with_dropout(config: Config, p: f64) -> Result<Config> {
-    match (0.0..1.0).contains(&p) {
-        true => Ok(config.with_dropout(p)),
-        false => refuse(format!("model.dropout is {p:?}; it must be 0 to below 1")),
+    if (0.0..1.0).contains(&p) {
+        Ok(config.with_dropout(p))
+    } else {
+        refuse(format!("model.dropout is {p:?}; it must be 0 to below 1"))
     }
 }
 

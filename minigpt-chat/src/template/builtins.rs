@@ -27,9 +27,8 @@ pub(super) fn add_to(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
     let own = Arc::clone(budget);
     environment.add_filter(OPERAND, move |value: Value| own.operand(value));
     environment.add_filter(PART, slice::part);
-    environment.add_filter(FACTOR, |value: Value| match value.is_tuple() {
-        true => refuse("a tuple can't be multiplied"),
-        false => Ok(value),
+    environment.add_filter(FACTOR, |value: Value| {
+        if value.is_tuple() { refuse("a tuple can't be multiplied") } else { Ok(value) }
     });
     let own = Arc::clone(budget);
     environment.add_filter("replace", move |value: Value, old: String, new: String| {
@@ -63,10 +62,10 @@ pub(super) fn add_to(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
     );
     // What is not there has a length of 0, as Jinja2's undefined values have.
     for name in ["length", "count"] {
-        environment.add_filter(name, |value: Value| match value.is_undefined() {
-            true => Ok(0),
-            false => filters::length(&value),
-        });
+        environment.add_filter(
+            name,
+            |value: Value| if value.is_undefined() { Ok(0) } else { filters::length(&value) },
+        );
     }
     let own = Arc::clone(budget);
     environment.add_filter("tojson", move |value: Value, indent: Option<usize>, kwargs: Kwargs| {

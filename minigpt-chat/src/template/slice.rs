@@ -6,10 +6,8 @@ use minijinja::{Error, Value};
 
 /// `value[start:stop:step]` as Python has it.
 pub(super) fn part(value: &Value, start: &Value, stop: &Value, step: &Value) -> Result<Value, Error> {
-    let number = |value: &Value| match value.is_none() {
-        true => Ok(None),
-        false => i64::try_from(value.clone()).map(Some),
-    };
+    let number =
+        |value: &Value| if value.is_none() { Ok(None) } else { i64::try_from(value.clone()).map(Some) };
     let step = number(step)?.unwrap_or(1);
     if step == 0 {
         return refuse("a slice can't have a step of 0");

@@ -109,10 +109,7 @@ pub(super) fn without_generation(source: &str) -> Cow<'_, str> {
                 name
             }
         };
-        match name == instead {
-            true => plain.push_str(tag),
-            false => plain.push_str(&tag.replacen(name, instead, 1)),
-        }
+        if name == instead { plain.push_str(tag) } else { plain.push_str(&tag.replacen(name, instead, 1)) }
     }
     if plain.is_empty() {
         return source.into();

@@ -305,9 +305,10 @@ fn unknown(command: &Command, path: &str, typed: &str) -> clap::Error {
         }
         None => format!("all of them: `minigpt {path} --help`"),
     };
-    let message = match is_run {
-        true => format!("there is no option or setting --{name}; {guess}"),
-        false => format!("`minigpt {path}` has no option {typed}; {guess}"),
+    let message = if is_run {
+        format!("there is no option or setting --{name}; {guess}")
+    } else {
+        format!("`minigpt {path}` has no option {typed}; {guess}")
     };
     wrong(ErrorKind::UnknownArgument, &message)
 }

@@ -145,9 +145,10 @@ fn describe(answer: &Answer, config: &Config, prompt: &str) -> String {
     for note in &answer.notes {
         table.row([tr("note"), &translated(note)]);
     }
-    let numbers = match answer.dtype == answer.dtype_written {
-        true => answer.dtype.clone(),
-        false => t!("{}, written as {}", answer.dtype, answer.dtype_written),
+    let numbers = if answer.dtype == answer.dtype_written {
+        answer.dtype.clone()
+    } else {
+        t!("{}, written as {}", answer.dtype, answer.dtype_written)
     };
     table.row([tr("dtype"), &numbers]);
     let none = tr("none found: name one with --tokenizer, or use token ids").to_owned();

@@ -84,9 +84,10 @@ fn writes_old_or_new(
         return ended.failed("what it was to write is neither as before nor as it should be");
     }
     command(new, "target").run(place).success()?;
-    match contents(&place.join("target")) == new_files {
-        true => Ok(()),
-        false => ended.failed("a second attempt does not mend it"),
+    if contents(&place.join("target")) == new_files {
+        Ok(())
+    } else {
+        ended.failed("a second attempt does not mend it")
     }
 }
 

@@ -42,9 +42,10 @@ pub fn finishes_as_if_nothing_had_been(fixtures: &Fixtures, place: &Path) -> Out
         }
     }
     let log = |path: &Path| losses(&fs::read_to_string(path.join("run/metrics.jsonl")).unwrap_or_default());
-    match log(&fixtures.folder) == log(place) {
-        true => Ok(()),
-        false => Err("metrics.jsonl is not that of the undisturbed run".to_owned()),
+    if log(&fixtures.folder) == log(place) {
+        Ok(())
+    } else {
+        Err("metrics.jsonl is not that of the undisturbed run".to_owned())
     }
 }
 

@@ -26,8 +26,5 @@ pub fn limit(random: &mut Random, fixtures: &Fixtures, place: &Path) -> Outcome 
     // The loader has too little to begin with; or an allocation failed, which ends a program in Rust with these words.
     let starved =
         ["error while loading shared libraries", "memory allocation of", "Cannot fork", "cannot create"];
-    match starved.iter().any(|words| ended.stderr.contains(words)) {
-        true => Ok(()),
-        false => ended.in_words(),
-    }
+    if starved.iter().any(|words| ended.stderr.contains(words)) { Ok(()) } else { ended.in_words() }
 }

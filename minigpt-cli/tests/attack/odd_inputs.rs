@@ -80,8 +80,9 @@ pub fn odd_input(random: &mut Random, fixtures: &Fixtures, place: &Path) -> Outc
     talker.kill().unwrap();
     talker.wait().unwrap();
     ended.in_words()?;
-    match fs::symlink_metadata(&odd).is_ok_and(|about| !about.is_file() && !about.is_dir()) {
-        true => Ok(()),
-        false => ended.failed("what was a pipe is one no more"),
+    if fs::symlink_metadata(&odd).is_ok_and(|about| !about.is_file() && !about.is_dir()) {
+        Ok(())
+    } else {
+        ended.failed("what was a pipe is one no more")
     }
 }

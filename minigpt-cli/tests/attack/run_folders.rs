@@ -81,10 +81,7 @@ pub fn link(random: &mut Random, fixtures: &Fixtures, place: &Path) -> Outcome {
     let args = [&["train", "--quiet", "--resume", "--out", "run"], &more[..]].concat();
     let ended = fixtures.program(&args).run(place);
     ended.in_words()?;
-    match contents(&mine) == before {
-        true => Ok(()),
-        false => ended.failed("what a link leads to is not as it was"),
-    }
+    if contents(&mine) == before { Ok(()) } else { ended.failed("what a link leads to is not as it was") }
 }
 
 /// Records and folders of a run that somebody damages or replaces meanwhile: the run ends with the weights of an undisturbed one.
@@ -116,9 +113,10 @@ pub fn record(random: &mut Random, fixtures: &Fixtures, place: &Path) -> Outcome
         return resumed.failed("a file outside of the run's folder is not as it was");
     }
     let weights = |folder: &Path| fs::read(folder.join("last/model.safetensors")).unwrap_or_default();
-    match weights(&run) == weights(&fixtures.path("run")) {
-        true => Ok(()),
-        false => resumed.failed("the weights are not those of the undisturbed run"),
+    if weights(&run) == weights(&fixtures.path("run")) {
+        Ok(())
+    } else {
+        resumed.failed("the weights are not those of the undisturbed run")
     }
 }
 
@@ -257,9 +255,10 @@ pub fn numbers(random: &mut Random, fixtures: &Fixtures, place: &Path) -> Outcom
     let resumed =
         fixtures.program(&["train", "--quiet", "--resume", "--out", "run", "--max_iters=3"]).run(place);
     resumed.in_words()?;
-    match resumed.succeeded() || resumed.stderr.contains("diverged") {
-        true => Ok(()),
-        false => resumed.failed(&format!("can't go on with {changes:?}")),
+    if resumed.succeeded() || resumed.stderr.contains("diverged") {
+        Ok(())
+    } else {
+        resumed.failed(&format!("can't go on with {changes:?}"))
     }
 }
 

@@ -47,10 +47,7 @@ fn listing() -> Value {
     let siblings = files.map(|path| {
         let (name, bytes) = (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(&path).unwrap());
         let sha256 = hex(&Sha256::digest(&bytes));
-        match name.ends_with(".safetensors") {
-            true => json!({ "rfilename": name, "size": bytes.len(), "lfs": { "sha256": sha256, "size": bytes.len() } }),
-            false => json!({ "rfilename": name, "size": bytes.len(), "blobId": git_hash(&bytes) }),
-        }
+        if name.ends_with(".safetensors") { json!({ "rfilename": name, "size": bytes.len(), "lfs": { "sha256": sha256, "size": bytes.len() } }) } else { json!({ "rfilename": name, "size": bytes.len(), "blobId": git_hash(&bytes) }) }
     });
     json!({ "id": "owner/model", "sha": COMMIT, "siblings": siblings.collect::<Vec<_>>() })
 }
@@ -68,9 +65,10 @@ impl Server {
         let seen = Arc::clone(&requests);
         let endpoint = serve(move |request| {
             seen.lock().unwrap().push(noted(request));
-            match request.path.contains("/resolve/") {
-                true => redirect(&format!("{elsewhere}{}", request.path)),
-                false => answer(&request.path, 0, None),
+            if request.path.contains("/resolve/") {
+                redirect(&format!("{elsewhere}{}", request.path))
+            } else {
+                answer(&request.path, 0, None)
             }
         });
         Self { endpoint, requests }
@@ -373,9 +371,8 @@ fn a_list_of_files_is_not_trusted() {
             { "rfilename": name, "size": 5 }
         ]);
         let listing = json!({ "sha": COMMIT, "siblings": siblings }).to_string();
-        let endpoint = serve(move |request| match request.path.contains("/resolve/") {
-            true => ok(index.as_bytes()),
-            false => ok(listing.as_bytes()),
+        let endpoint = serve(move |request| {
+            if request.path.contains("/resolve/") { ok(index.as_bytes()) } else { ok(listing.as_bytes()) }
         });
         let (server, place) = (Server { endpoint, requests: Arc::default() }, Place::new());
         let refusal = import(&server, &place, "owner/model", &[]).code(1);
@@ -391,9 +388,12 @@ fn an_answer_without_an_end_is_cut_off() {
     let refusal = import(&server, &Place::new(), "owner/model", &[]).code(1);
     assert!(refusal.stderr().contains("the answer is longer than 16777216 bytes"), "{}", refusal.stderr());
 
-    let file = serve(|request| match request.path.contains("/resolve/") {
-        true => [b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", [b'x'; 1 << 20].as_slice()].concat(),
-        false => answer(&request.path, 0, None),
+    let file = serve(|request| {
+        if request.path.contains("/resolve/") {
+            [b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", [b'x'; 1 << 20].as_slice()].concat()
+        } else {
+            answer(&request.path, 0, None)
+        }
     });
     let (server, place) = (Server { endpoint: file, requests: Arc::default() }, Place::new());
     let refusal = import(&server, &place, "owner/model", &[]).code(1);

@@ -130,10 +130,7 @@ fn save_weights(model: ModelView, folder: &Path, options: SaveOptions, progress:
 
 /// The tensors of a folder, split over its files.
 fn shards(config: &Config, options: SaveOptions) -> Vec<Vec<Spec>> {
-    let mut tensors = match config_json::is_gpt2(config) {
-        true => specs_with_absent(config),
-        false => specs(config),
-    };
+    let mut tensors = if config_json::is_gpt2(config) { specs_with_absent(config) } else { specs(config) };
     tensors.sort_by(|a, b| a.name.cmp(&b.name));
     let (mut shards, mut size) = (vec![Vec::new()], 0);
     for spec in tensors {

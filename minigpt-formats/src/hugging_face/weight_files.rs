@@ -43,9 +43,10 @@ impl WeightFiles {
         let Some(path) = found else {
             return Err(Error::bad(folder, format!("holds no weights: none of {}", NAMES.join(", "))));
         };
-        let paths = match path.extension().is_some_and(|end| end == "json") {
-            true => shards(folder, &path)?,
-            false => vec![path.clone()],
+        let paths = if path.extension().is_some_and(|end| end == "json") {
+            shards(folder, &path)?
+        } else {
+            vec![path.clone()]
         };
         let open = |path: PathBuf| Ok((path.clone(), Mapped::open(&path)?));
         Ok(Self { path, files: paths.into_iter().map(open).collect::<Result<_>>()? })

@@ -146,9 +146,10 @@ mod tests {
                 let theirs = architecture.their_name(&spec.name);
                 for (part, third) in THIRDS.iter().enumerate() {
                     let one = theirs.replace("w_q|w_k|w_v", third);
-                    let want = match one == theirs {
-                        true => OurTensor::Whole(spec.name.clone()),
-                        false => OurTensor::Third(part, spec.name.clone()),
+                    let want = if one == theirs {
+                        OurTensor::Whole(spec.name.clone())
+                    } else {
+                        OurTensor::Third(part, spec.name.clone())
                     };
                     assert_eq!(architecture.our_tensor(&one), Some(want), "{one}");
                 }

@@ -268,25 +268,15 @@ impl Scheduler {
         let cached_tokens = self.slots.ids(slots[0]).len();
         self.counters.cached_tokens += cached_tokens as u64;
         let sequence = Sequence::new(request.prompt.clone(), slots[0], context);
-        let job = match search {
-            false => {
-                let writer = Writer::new(request, sequence, cached_tokens, self.limits.has_tokenizer);
-                Job::Text(Box::new(writer))
-            }
-            true => {
-                let Request { prompt, config, logit_bias, .. } = request;
-                let usage = Usage { prompt_tokens: prompt.len(), cached_tokens, completion_tokens: 0 };
-                let rule = config.context;
-                let search = Search::new(prompt, config, logit_bias, context);
-                Job::Search(Box::new(Beams {
-                    search,
-                    sequences: vec![sequence],
-                    slots,
-                    rule,
-                    usage,
-                    steps: 0,
-                }))
-            }
+        let job = if search {
+            let Request { prompt, config, logit_bias, .. } = request;
+            let usage = Usage { prompt_tokens: prompt.len(), cached_tokens, completion_tokens: 0 };
+            let rule = config.context;
+            let search = Search::new(prompt, config, logit_bias, context);
+            Job::Search(Box::new(Beams { search, sequences: vec![sequence], slots, rule, usage, steps: 0 }))
+        } else {
+            let writer = Writer::new(request, sequence, cached_tokens, self.limits.has_tokenizer);
+            Job::Text(Box::new(writer))
         };
         self.running.push(Running { id, job });
         Ok(())

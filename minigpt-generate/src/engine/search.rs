@@ -110,10 +110,7 @@ impl Search {
             check(logits, position)?;
             extensions.extend(best(self.extensions_of(parent, logits), kept));
         }
-        match extensions.is_empty() {
-            true => Err(Error::NoToken { position }),
-            false => Ok(best(extensions, kept)),
-        }
+        if extensions.is_empty() { Err(Error::NoToken { position }) } else { Ok(best(extensions, kept)) }
     }
 
     /// Every extension of one beam. The processors see log-probabilities here, not logits.

@@ -109,10 +109,7 @@ impl Writer {
             }
         }
         process(&mut processed, &self.sequence.ids, self.usage.completion_tokens, config);
-        let id = match config.is_greedy() {
-            true => argmax(&processed),
-            false => self.sampler.draw(&processed),
-        };
+        let id = if config.is_greedy() { argmax(&processed) } else { self.sampler.draw(&processed) };
         let id = id.ok_or(Error::NoToken { position: self.sequence.ids.len() })?;
         Ok(Some((id, explain.map(|k| Explanation::new(model, &processed, id, k)))))
     }

@@ -46,9 +46,10 @@ fn gpt(vocab_size: usize, block_size: usize, seed: u64) -> Gpt {
 /// A text under a grammar by a model with random weights, drawn at temperature 1 from all tokens.
 fn write(tokenizer: &Tokenizer, grammar: &Grammar, seed: u64, most: usize) -> Result<Completion, Error> {
     let gpt = gpt(tokenizer.vocab_size(), 512, seed);
-    let compiler = match tokenizer.vocab_size() == gpt2().0.vocab_size() {
-        true => &gpt2().1,
-        false => &GrammarCompiler::new(tokenizer, tokenizer.vocab_size())?,
+    let compiler = if tokenizer.vocab_size() == gpt2().0.vocab_size() {
+        &gpt2().1
+    } else {
+        &GrammarCompiler::new(tokenizer, tokenizer.vocab_size())?
     };
     let config = GenerationConfig {
         max_new_tokens: most,

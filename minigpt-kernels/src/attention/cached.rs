@@ -304,9 +304,10 @@ impl<L: CacheLine> Panels<L> {
             // `out` has a row for each, of which each task writes its own part.
             SCRATCH.with_borrow_mut(|scratch| unsafe { heads.attend(task, keys, values, scratch) });
         };
-        match work < ONE_THREAD {
-            true => tasks.iter().for_each(attend),
-            false => tasks.par_iter().for_each(attend),
+        if work < ONE_THREAD {
+            tasks.iter().for_each(attend);
+        } else {
+            tasks.par_iter().for_each(attend);
         }
         out
     }
@@ -392,9 +393,10 @@ impl Heads<'_> {
                 // SAFETY: the caller's.
                 unsafe {
                     let (x, to) = (q.part(i, 0), |at: usize| output.part(i, at * COLUMNS));
-                    match two {
-                        true => two_tiles([to(at), to(at + 1)], rows, x, [panel(at), panel(at + 1)]),
-                        false => tile(to(at), [rows, COLUMNS], x, panel(at)),
+                    if two {
+                        two_tiles([to(at), to(at + 1)], rows, x, [panel(at), panel(at + 1)]);
+                    } else {
+                        tile(to(at), [rows, COLUMNS], x, panel(at));
                     }
                 }
             }
@@ -428,9 +430,10 @@ impl Heads<'_> {
                 unsafe {
                     let to = |at: usize| output.part(i, at * COLUMNS);
                     let seen = |at: usize| strip(at, 0..common);
-                    match two {
-                        true => two_tiles([to(at), to(at + 1)], rows, x, [seen(at), seen(at + 1)]),
-                        false => tile(to(at), [rows, COLUMNS], x, seen(at)),
+                    if two {
+                        two_tiles([to(at), to(at + 1)], rows, x, [seen(at), seen(at + 1)]);
+                    } else {
+                        tile(to(at), [rows, COLUMNS], x, seen(at));
                     }
                     for (row, at) in
                         (1..rows).flat_map(|row| (at..=at + usize::from(two)).map(move |at| (row, at)))

@@ -182,9 +182,10 @@ mod tests {
 
     fn assert_packed<const S: usize>(rows: usize, columns: usize, transposed: bool) {
         let data = elements(rows * columns, 1);
-        let matrix = match transposed {
-            true => Matrix::new(&data, columns, rows, rows).t(),
-            false => Matrix::new(&data, rows, columns, columns),
+        let matrix = if transposed {
+            Matrix::new(&data, columns, rows, rows).t()
+        } else {
+            Matrix::new(&data, rows, columns, columns)
         };
         let mut panels = vec![7f32; rows.next_multiple_of(S) * columns];
         // SAFETY: the CPU has AVX2, as the test has asked; the matrix lies inside its buffer.
@@ -192,10 +193,8 @@ mod tests {
         for (at, &got) in panels.iter().enumerate() {
             let (panel, p, i) = (at / (S * columns), at / S % columns, at % S);
             let row = panel * S + i;
-            let want = match row < rows {
-                true => data[row * matrix.row_stride + p * matrix.column_stride],
-                false => 0.0,
-            };
+            let want =
+                if row < rows { data[row * matrix.row_stride + p * matrix.column_stride] } else { 0.0 };
             assert_eq!(got, want, "panels of {S}: row {row}, column {p}");
         }
     }

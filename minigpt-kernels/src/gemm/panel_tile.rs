@@ -470,10 +470,7 @@ pub unsafe fn expand_avx2<W: PanelFormat>(panel: Panel<W>, lines: &mut [PanelLin
 /// Where the CPU multiplies and adds in one instruction that every build for it may use, the portable kernel does, too.
 #[inline(always)]
 fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
-    match cfg!(any(target_feature = "fma", target_arch = "aarch64")) {
-        true => a.mul_add(b, c),
-        false => a * b + c,
-    }
+    if cfg!(any(target_feature = "fma", target_arch = "aarch64")) { a.mul_add(b, c) } else { a * b + c }
 }
 
 /// [`tile_avx2`] in plain Rust, with the weights in f32.

@@ -152,9 +152,10 @@ impl<W: PanelFormat> Product<'_, W> {
             }
             // SAFETY: the caller's.
             unsafe {
-                match self.x.rows <= FEW_ROWS {
-                    true => self.few_rows(panels, &mut lines[0]),
-                    false => self.many_rows(panels, packed, lines),
+                if self.x.rows <= FEW_ROWS {
+                    self.few_rows(panels, &mut lines[0]);
+                } else {
+                    self.many_rows(panels, packed, lines);
                 }
             }
         });
@@ -174,9 +175,10 @@ impl<W: PanelFormat> Product<'_, W> {
                 let x = x.part(0, steps.start);
                 // SAFETY: the caller's.
                 unsafe {
-                    match two {
-                        true => self.two_panels(panel, steps, x),
-                        false => self.rows(panel, 0..m, steps, x, lines, tile_rows(m)),
+                    if two {
+                        self.two_panels(panel, steps, x);
+                    } else {
+                        self.rows(panel, 0..m, steps, x, lines, tile_rows(m));
                     }
                 }
             }
@@ -296,9 +298,10 @@ impl<W: PanelFormat> Product<'_, W> {
             // SAFETY: the caller's.
             unsafe {
                 let output = self.output(rows.start + i, panel, steps.start);
-                let x = match x.step == 1 {
-                    true => x.part(i, 0),
-                    false => TileRows { at: x.at.wrapping_add(i * steps.len()), ..x },
+                let x = if x.step == 1 {
+                    x.part(i, 0)
+                } else {
+                    TileRows { at: x.at.wrapping_add(i * steps.len()), ..x }
                 };
                 match lines {
                     #[cfg(target_arch = "x86_64")]
@@ -334,9 +337,10 @@ impl<W: PanelFormat> Product<'_, W> {
             // SAFETY: the caller's.
             unsafe {
                 let outputs = panels.map(|panel| self.output(i, panel, steps.start));
-                match rows > 2 && simd::has_avx512() {
-                    true => tile_avx512(outputs, rows, columns, x, weights),
-                    false => two_tiles_avx2(outputs, rows, columns, x, weights),
+                if rows > 2 && simd::has_avx512() {
+                    tile_avx512(outputs, rows, columns, x, weights);
+                } else {
+                    two_tiles_avx2(outputs, rows, columns, x, weights);
                 }
             }
         }
@@ -542,9 +546,8 @@ fn transpose(rows: Matrix, lines: &mut [PanelLine]) {
         return unsafe { crate::gemm::packing::pack::<COLUMNS>(lines.as_flattened_mut(), rows) };
     }
     for (p, line) in lines.iter_mut().enumerate() {
-        let element = |i: usize| match i < rows.rows {
-            true => rows.data[i * rows.row_stride + p * rows.column_stride],
-            false => 0.0,
+        let element = |i: usize| {
+            if i < rows.rows { rows.data[i * rows.row_stride + p * rows.column_stride] } else { 0.0 }
         };
         *line = std::array::from_fn(element);
     }
@@ -703,9 +706,10 @@ mod tests {
                     let output = Output { to: y.as_mut_ptr(), stride: 18, base: Some((bias.as_ptr(), 0)) };
                     // SAFETY: the CPU has AVX2; all have the sizes that they should have.
                     unsafe {
-                        match avx2 {
-                            true => tile_avx2(output, [rows, columns], x, Panel::from(lines)),
-                            false => tile_portable(output, [rows, columns], x, lines),
+                        if avx2 {
+                            tile_avx2(output, [rows, columns], x, Panel::from(lines));
+                        } else {
+                            tile_portable(output, [rows, columns], x, lines);
                         }
                     }
                     y
@@ -737,15 +741,12 @@ mod tests {
                 // SAFETY: the CPU has AVX2; all have the sizes that they should have.
                 unsafe {
                     let outputs = [output, output.part(0, COLUMNS)];
-                    match together {
-                        true => {
-                            let panels = [0, 1].map(|side| Panel { units, side });
-                            two_tiles_avx2(outputs, rows, [COLUMNS, right], x, panels);
-                        }
-                        false => {
-                            tile_avx2(outputs[0], [rows, COLUMNS], x, Panel::from(&lines[0][..]));
-                            tile_avx2(outputs[1], [rows, right], x, Panel::from(&lines[1][..]));
-                        }
+                    if together {
+                        let panels = [0, 1].map(|side| Panel { units, side });
+                        two_tiles_avx2(outputs, rows, [COLUMNS, right], x, panels);
+                    } else {
+                        tile_avx2(outputs[0], [rows, COLUMNS], x, Panel::from(&lines[0][..]));
+                        tile_avx2(outputs[1], [rows, right], x, Panel::from(&lines[1][..]));
                     }
                 }
                 y

@@ -78,16 +78,14 @@ pub fn linear_product(x: Matrix, weight: Matrix, bias: Option<&[f32]>) -> Vec<f3
     check(x, weight, bias);
     if !simd::is_plain() {
         let small = (1..=SMALL_BATCH).contains(&x.rows) && x.columns > 0 && weight.columns > 0;
-        return match small && weight.column_stride == 1 && weight.row_stride == weight.columns {
-            true => small_batch::new_product(x, weight, bias),
-            false => new_product(x, weight, bias),
+        return if small && weight.column_stride == 1 && weight.row_stride == weight.columns {
+            small_batch::new_product(x, weight, bias)
+        } else {
+            new_product(x, weight, bias)
         };
     }
     // The `gemm` crate is faster, but chooses an order that depends on the number of rows.
-    match IN_ONE_ORDER.get() {
-        true => panels::plain_product(x, weight, bias),
-        false => new_product(x, weight, bias),
-    }
+    if IN_ONE_ORDER.get() { panels::plain_product(x, weight, bias) } else { new_product(x, weight, bias) }
 }
 
 thread_local! {

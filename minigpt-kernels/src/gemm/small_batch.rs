@@ -41,10 +41,8 @@ pub fn new_product(x: Matrix, weight: Matrix, bias: Option<&[f32]>) -> Vec<f32> 
         add_rows(x, k, i * block, rows, n, columns, &mut y);
         y
     };
-    let sums: Vec<Vec<f32>> = match k * n < 2 * TASK {
-        true => tasks.iter().map(add).collect(),
-        false => tasks.par_iter().map(add).collect(),
-    };
+    let sums: Vec<Vec<f32>> =
+        if k * n < 2 * TASK { tasks.iter().map(add).collect() } else { tasks.par_iter().map(add).collect() };
     let mut y = match bias {
         Some(bias) => bias.repeat(m),
         None => Vec::new(),

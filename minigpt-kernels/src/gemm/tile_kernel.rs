@@ -164,12 +164,11 @@ unsafe fn store_avx2<const R: usize, const V: usize>(
             let to = output.to.add(i * output.stride);
             let from = output.base.map(|(base, stride)| base.add(i * stride));
             let mut edge = [0f32; Avx2::COLUMNS];
-            let (to, from) = match whole {
-                true => (to, from),
-                false => {
-                    from.inspect(|from| from.copy_to_nonoverlapping(edge.as_mut_ptr(), columns));
-                    (edge.as_mut_ptr(), from.map(|_| edge.as_ptr()))
-                }
+            let (to, from) = if whole {
+                (to, from)
+            } else {
+                from.inspect(|from| from.copy_to_nonoverlapping(edge.as_mut_ptr(), columns));
+                (edge.as_mut_ptr(), from.map(|_| edge.as_ptr()))
             };
             for (v, sum) in sums.into_iter().enumerate() {
                 let y = match from {

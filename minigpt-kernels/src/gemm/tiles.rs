@@ -84,15 +84,12 @@ unsafe fn gemm_by<K: TileKernel, const LOWER: bool, const R: usize, const C: usi
                     // SAFETY: as above; the part of the output lies inside of it, and so does that of its base, which
                     // after the first inner steps is the output itself.
                     unsafe {
-                        let a = match a.column_stride == 1 && n <= NARROW * C {
-                            true => {
-                                let row = a.row_stride;
-                                TileRows { at: a.data.as_ptr(), row, step: 1, tile: R * row }
-                            }
-                            false => {
-                                pack::<R>(&mut panels.a, a);
-                                TileRows { at: panels.a.as_ptr(), row: 1, step: R, tile: R * steps }
-                            }
+                        let a = if a.column_stride == 1 && n <= NARROW * C {
+                            let row = a.row_stride;
+                            TileRows { at: a.data.as_ptr(), row, step: 1, tile: R * row }
+                        } else {
+                            pack::<R>(&mut panels.a, a);
+                            TileRows { at: panels.a.as_ptr(), row: 1, step: R, tile: R * steps }
                         };
                         let output = output.part(top, left);
                         let output = if first > 0 { output.added() } else { output };

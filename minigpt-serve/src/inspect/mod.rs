@@ -129,50 +129,20 @@ async fn one_model(
     answer_json((asked, looking, body), &[], |looked, _, _| Ok(json!({ "model": looked.about() }))).await
 }
 
-/// The tokens of a text, how much each surprised, and what may come next.
-#[utoipa::path(post, path = "/v1/inspect/read", request_body = InspectQuestion, responses((status = 200, description = "`ids`, `tokens[]`, `loss`, `top[]`", body = Value), BodyErrors, AccessErrors))]
-async fn read(
-    app: State<Arc<App>>,
-    looking: Extension<Arc<Looking>>,
-    body: JsonBody<InspectQuestion>,
-) -> Result<Json<Value>, Problem> {
-    answer_json((app, looking, body), of_a_text!("top"), |looked, subject, question| {
-        let ids = question.ids(looked)?;
-        let reading = insight::reading(subject, &ids, question.top(10))?;
-        read_tokens(looked, &ids, &reading)
-    })
-    .await
-}
-
-/// All logits behind a position (`logits`: f32, little-endian, base64), with the names of the likeliest.
-#[utoipa::path(post, path = "/v1/inspect/next", request_body = InspectQuestion, responses((status = 200, description = "`logits`, `top[]`", body = Value), BodyErrors, AccessErrors))]
-async fn next(
-    app: State<Arc<App>>,
-    looking: Extension<Arc<Looking>>,
-    body: JsonBody<InspectQuestion>,
-) -> Result<Json<Value>, Problem> {
-    answer_json((app, looking, body), of_a_text!("at"), |looked, subject, question| {
-        let ids = question.ids(looked)?;
-        let at = question.position(ids.len())?;
-        let logits = insight::next_logits(subject, &ids[..=at])?;
-        let top: Vec<u32> = subject.likeliest(&logits, NAMED).iter().map(|token| token.id).collect();
-        Ok(json!({ "position": at, "logits": base64::floats(&logits), "top": names(looked, &top) }))
-    })
-    .await
-}
-
-/// What some tokens are called.
-#[utoipa::path(post, path = "/v1/inspect/names", request_body = InspectQuestion, responses((status = 200, description = "`tokens[] {id, token, bytes}`", body = Value), BodyErrors, AccessErrors))]
-async fn token_names(
-    app: State<Arc<App>>,
-    looking: Extension<Arc<Looking>>,
-    body: JsonBody<InspectQuestion>,
-) -> Result<Json<Value>, Problem> {
-    answer_json((app, looking, body), &["ids"], |looked, _, question| {
-        let ids = question.ids.as_deref().unwrap_or_default();
-        Ok(json!({ "tokens": names(looked, ids) }))
-    })
-    .await
+/// Handlers of questions that are answered in JSON: the route, the fields that the question may have, what the answer holds, and how it is
+/// found.
+macro_rules! json_questions {
+    ($($(#[doc = $doc:literal])* $name:ident => $path:literal, uses $used:expr, answers $holds:literal, $work:expr;)*) => {$(
+        $(#[doc = $doc])*
+        #[utoipa::path(post, path = $path, request_body = InspectQuestion, responses((status = 200, description = $holds, body = Value), BodyErrors, AccessErrors))]
+        async fn $name(
+            app: State<Arc<App>>,
+            looking: Extension<Arc<Looking>>,
+            body: JsonBody<InspectQuestion>,
+        ) -> Result<Json<Value>, Problem> {
+            answer_json((app, looking, body), $used, $work).await
+        }
+    )*};
 }
 
 /// Attention of a layer. With `head`: f16, little-endian, (T, T). Otherwise all heads as bytes, 255·√weight, (H, S, S) with
@@ -202,38 +172,46 @@ async fn attention_of(
     Ok(response)
 }
 
-/// Queries, keys, values and mixes of one head at all positions (f32, little-endian, base64, (T, `width`)).
-#[utoipa::path(post, path = "/v1/inspect/head", request_body = InspectQuestion, responses((status = 200, description = "`q`, `k`, `v`, `z`, `width`", body = Value), BodyErrors, AccessErrors))]
-async fn head(
-    app: State<Arc<App>>,
-    looking: Extension<Arc<Looking>>,
-    body: JsonBody<InspectQuestion>,
-) -> Result<Json<Value>, Problem> {
-    answer_json((app, looking, body), of_a_text!("layer", "head"), |looked, subject, question| {
+json_questions! {
+    /// The tokens of a text, how much each surprised, and what may come next.
+    read => "/v1/inspect/read", uses of_a_text!("top"), answers "`ids`, `tokens[]`, `loss`, `top[]`",
+    |looked, subject, question| {
+        let ids = question.ids(looked)?;
+        let reading = insight::reading(subject, &ids, question.top(10))?;
+        read_tokens(looked, &ids, &reading)
+    };
+
+    /// All logits behind a position (`logits`: f32, little-endian, base64), with the names of the likeliest.
+    next => "/v1/inspect/next", uses of_a_text!("at"), answers "`logits`, `top[]`",
+    |looked, subject, question| {
+        let ids = question.ids(looked)?;
+        let at = question.position(ids.len())?;
+        let logits = insight::next_logits(subject, &ids[..=at])?;
+        let top: Vec<u32> = subject.likeliest(&logits, NAMED).iter().map(|token| token.id).collect();
+        Ok(json!({ "position": at, "logits": base64::floats(&logits), "top": names(looked, &top) }))
+    };
+
+    /// What some tokens are called.
+    token_names => "/v1/inspect/names", uses &["ids"], answers "`tokens[] {id, token, bytes}`",
+    |looked, _, question| {
+        let ids = question.ids.as_deref().unwrap_or_default();
+        Ok(json!({ "tokens": names(looked, ids) }))
+    };
+
+    /// Queries, keys, values and mixes of one head at all positions (f32, little-endian, base64, (T, `width`)).
+    head => "/v1/inspect/head", uses of_a_text!("layer", "head"), answers "`q`, `k`, `v`, `z`, `width`",
+    |looked, subject, question| {
         let ids = question.ids(looked)?;
         attention::one_head(subject, &ids, question.layer.unwrap_or(0), question.head.unwrap_or(0))
-    })
-    .await
-}
+    };
 
-/// What every head does on repeated random tokens, beside a model with fresh weights. Measured once for each model.
-#[utoipa::path(post, path = "/v1/inspect/heads", request_body = InspectQuestion, responses((status = 200, description = "`heads[]`, `margin`, `copying`", body = Value), BodyErrors, AccessErrors))]
-async fn heads(
-    app: State<Arc<App>>,
-    looking: Extension<Arc<Looking>>,
-    body: JsonBody<InspectQuestion>,
-) -> Result<Json<Value>, Problem> {
-    answer_json((app, looking, body), &[], |looked, subject, _| looked.roles(subject)).await
-}
+    /// What every head does on repeated random tokens, beside a model with fresh weights. Measured once for each model.
+    heads => "/v1/inspect/heads", uses &[], answers "`heads[]`, `margin`, `copying`",
+    |looked, subject, _| looked.roles(subject);
 
-/// What every layer would say: at every position, or `at` one.
-#[utoipa::path(post, path = "/v1/inspect/lens", request_body = InspectQuestion, responses((status = 200, description = "`lens[layer][position][] {id, token, probability}`", body = Value), BodyErrors, AccessErrors))]
-async fn lens_of(
-    app: State<Arc<App>>,
-    looking: Extension<Arc<Looking>>,
-    body: JsonBody<InspectQuestion>,
-) -> Result<Json<Value>, Problem> {
-    answer_json((app, looking, body), of_a_text!("top", "at"), |looked, subject, question| {
+    /// What every layer would say: at every position, or `at` one.
+    lens_of => "/v1/inspect/lens", uses of_a_text!("top", "at"), answers "`lens[layer][position][] {id, token, probability}`",
+    |looked, subject, question| {
         let mut ids = question.ids(looked)?;
         let at = question.at.map(|_| question.position(ids.len())).transpose()?;
         // What comes behind a position does not change what is said there.
@@ -244,59 +222,34 @@ async fn lens_of(
             found.lens.iter_mut().for_each(|layer| drop(layer.drain(..layer.len() - 1)));
         }
         to_json(&found)
-    })
-    .await
-}
+    };
 
-/// Who wrote the logit of a token behind a position; of the likeliest if none is named.
-#[utoipa::path(post, path = "/v1/inspect/attribution", request_body = InspectQuestion, responses((status = 200, description = "`attribution[] {component, layer, head, logit}`, `total`, `logit`", body = Value), BodyErrors, AccessErrors))]
-async fn attribution_of(
-    app: State<Arc<App>>,
-    looking: Extension<Arc<Looking>>,
-    body: JsonBody<InspectQuestion>,
-) -> Result<Json<Value>, Problem> {
-    answer_json((app, looking, body), of_a_text!("at", "token"), |looked, subject, question| {
+    /// Who wrote the logit of a token behind a position; of the likeliest if none is named.
+    attribution_of => "/v1/inspect/attribution", uses of_a_text!("at", "token"), answers "`attribution[] {component, layer, head, logit}`, `total`, `logit`",
+    |looked, subject, question| {
         let ids = question.ids(looked)?;
         let at = question.position(ids.len())?;
         to_json(&insight::attribution(subject, &ids, at, question.token)?)
-    })
-    .await
-}
+    };
 
-/// How the model reads a text without some of its parts (`off`), replaced by zero or, with `mean`, by their mean over the text.
-#[utoipa::path(post, path = "/v1/inspect/ablate", request_body = InspectQuestion, responses((status = 200, description = "`before`, `after`", body = Value), BodyErrors, AccessErrors))]
-async fn ablate(
-    app: State<Arc<App>>,
-    looking: Extension<Arc<Looking>>,
-    body: JsonBody<InspectQuestion>,
-) -> Result<Json<Value>, Problem> {
-    answer_json(
-        (app, looking, body),
-        of_a_text!("off", "mean", "top", "continuation"),
-        |looked, subject, question| {
-            let ids = question.ids(looked)?;
-            let off = question.off.as_deref().unwrap_or_default();
-            let off =
-                off.iter().map(|part| part.parse()).collect::<Result<Vec<Component>, insight::Error>>()?;
-            let reference = question.mean.unwrap_or(false).then_some(ids.as_slice());
-            let options = AblationOptions {
-                top: question.top(10),
-                continuation: question.continuation.unwrap_or(0).min(64),
-            };
-            to_json(&insight::ablate(subject, &ids, &off, reference, options)?)
-        },
-    )
-    .await
-}
+    /// How the model reads a text without some of its parts (`off`), replaced by zero or, with `mean`, by their mean over the text.
+    ablate => "/v1/inspect/ablate", uses of_a_text!("off", "mean", "top", "continuation"), answers "`before`, `after`",
+    |looked, subject, question| {
+        let ids = question.ids(looked)?;
+        let off = question.off.as_deref().unwrap_or_default();
+        let off =
+            off.iter().map(|part| part.parse()).collect::<Result<Vec<Component>, insight::Error>>()?;
+        let reference = question.mean.unwrap_or(false).then_some(ids.as_slice());
+        let options = AblationOptions {
+            top: question.top(10),
+            continuation: question.continuation.unwrap_or(0).min(64),
+        };
+        to_json(&insight::ablate(subject, &ids, &off, reference, options)?)
+    };
 
-/// How much of the answer of a `clean` text comes back when a place of its pass is put into that of a `corrupt` one.
-#[utoipa::path(post, path = "/v1/inspect/patch", request_body = InspectQuestion, responses((status = 200, description = "`layers_positions`, `layers_heads`", body = Value), BodyErrors, AccessErrors))]
-async fn patch(
-    app: State<Arc<App>>,
-    looking: Extension<Arc<Looking>>,
-    body: JsonBody<InspectQuestion>,
-) -> Result<Json<Value>, Problem> {
-    answer_json((app, looking, body), &["clean", "corrupt"], |looked, subject, question| {
+    /// How much of the answer of a `clean` text comes back when a place of its pass is put into that of a `corrupt` one.
+    patch => "/v1/inspect/patch", uses &["clean", "corrupt"], answers "`layers_positions`, `layers_heads`",
+    |looked, subject, question| {
         let (clean, corrupt) =
             (question.clean.as_deref().unwrap_or_default(), question.corrupt.as_deref().unwrap_or_default());
         let config = subject.config();
@@ -309,18 +262,11 @@ async fn patch(
             return Err(Problem::field("clean", message));
         }
         to_json(&insight::patch(subject, clean, corrupt, None, None)?)
-    })
-    .await
-}
+    };
 
-/// Every number of the pass of one position, with one layer opened and one head followed.
-#[utoipa::path(post, path = "/v1/inspect/walk", request_body = InspectQuestion, responses((status = 200, description = "`walk[] {site, shape, values, text, text_zh, …}`", body = Value), BodyErrors, AccessErrors))]
-async fn walk_of(
-    app: State<Arc<App>>,
-    looking: Extension<Arc<Looking>>,
-    body: JsonBody<InspectQuestion>,
-) -> Result<Json<Value>, Problem> {
-    answer_json((app, looking, body), of_a_text!("at", "layer", "head"), |looked, subject, question| {
+    /// Every number of the pass of one position, with one layer opened and one head followed.
+    walk_of => "/v1/inspect/walk", uses of_a_text!("at", "layer", "head"), answers "`walk[] {site, shape, values, text, text_zh, …}`",
+    |looked, subject, question| {
         let ids = question.ids(looked)?;
         let focus = WalkFocus {
             layer: question.layer.unwrap_or(0),
@@ -328,18 +274,11 @@ async fn walk_of(
             position: question.position(ids.len())?,
         };
         to_json(&insight::walk(subject, &ids, focus)?)
-    })
-    .await
-}
+    };
 
-/// The likeliest tokens that follow a text, one after the other (`tokens` of them, to the end of the answer at most).
-#[utoipa::path(post, path = "/v1/inspect/continue", request_body = InspectQuestion, responses((status = 200, description = "`ids`, `text`", body = Value), BodyErrors, AccessErrors))]
-async fn continuation(
-    app: State<Arc<App>>,
-    looking: Extension<Arc<Looking>>,
-    body: JsonBody<InspectQuestion>,
-) -> Result<Json<Value>, Problem> {
-    answer_json((app, looking, body), of_a_text!("tokens"), |looked, subject, question| {
+    /// The likeliest tokens that follow a text, one after the other (`tokens` of them, to the end of the answer at most).
+    continuation => "/v1/inspect/continue", uses of_a_text!("tokens"), answers "`ids`, `text`",
+    |looked, subject, question| {
         let mut ids = question.ids(looked)?;
         let given = ids.len();
         let end = |name: &str| looked.tokenizer.as_ref().and_then(|tokenizer| tokenizer.special_id(name));
@@ -355,8 +294,7 @@ async fn continuation(
         }
         let new = ids.split_off(given);
         Ok(json!({ "text": subject.text(&new), "ids": new }))
-    })
-    .await
+    };
 }
 
 fn to_json(answer: &impl serde::Serialize) -> Result<Value, Problem> {

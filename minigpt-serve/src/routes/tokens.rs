@@ -112,10 +112,8 @@ pub(crate) async fn tokenize(
     let pieces = request.with_pieces.unwrap_or(false).then(|| Arc::clone(&model));
     let (size, max_model_len) = (text.len(), model.context);
     large_answer::answer(&app, size, move || {
-        let unknown = match special {
-            true => tokenizer.unknown_beside_special(&text),
-            false => tokenizer.unknown(&text),
-        };
+        let unknown =
+            if special { tokenizer.unknown_beside_special(&text) } else { tokenizer.unknown(&text) };
         account.note_unknown(unknown.into_iter().collect::<BTreeSet<char>>());
         let ids = encode(&tokenizer, &text, special, add);
         let ids = ids.map_err(|error| Problem::field("content", error.to_string()))?;

@@ -195,9 +195,10 @@ impl Followed {
 
     /// What is new, as far as it fits an event. With `grown` the logs are read first.
     fn news(&mut self, logs: &mut RunLogs, runs: &std::path::Path, grown: bool) -> Option<String> {
-        let logs = match grown {
-            true => logs.of(&self.name, &folder::run_folder(runs, &self.name).ok()?).ok()?,
-            false => logs.known(&self.name)?,
+        let logs = if grown {
+            logs.of(&self.name, &folder::run_folder(runs, &self.name).ok()?).ok()?
+        } else {
+            logs.known(&self.name)?
         };
         let (records, anew) = logs.records.next(&mut self.records);
         let (samples, _) = logs.samples.next(&mut self.samples);

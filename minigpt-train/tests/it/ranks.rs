@@ -68,9 +68,10 @@ fn trainer(
         return Trainer::join(exchange, gpt, data(config), config.clone(), state);
     }
     let run = RunFolder::open(folder)?;
-    match resumed {
-        true => Trainer::resume_on(exchange, data(config), config.clone(), run, &Device::Cpu),
-        false => Trainer::new_on(exchange, gpt, data(config), config.clone(), run),
+    if resumed {
+        Trainer::resume_on(exchange, data(config), config.clone(), run, &Device::Cpu)
+    } else {
+        Trainer::new_on(exchange, gpt, data(config), config.clone(), run)
     }
 }
 

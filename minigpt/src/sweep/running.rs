@@ -111,12 +111,11 @@ impl Sweep {
     fn train(&self, planned: &PlannedRun, observer: &dyn SweepObserver, stop: &AtomicBool) -> Result<()> {
         let out = self.run_folder(planned);
         let begun = Run::is_at(&out);
-        let mut run = match begun {
-            true => Run::resume(&out, &[], &Device::Cpu)?,
-            false => {
-                let config = self.plan.run_config(planned)?;
-                Run::start(config, Place { out: &out, from: None, input: None }, &Device::Cpu)?
-            }
+        let mut run = if begun {
+            Run::resume(&out, &[], &Device::Cpu)?
+        } else {
+            let config = self.plan.run_config(planned)?;
+            Run::start(config, Place { out: &out, from: None, input: None }, &Device::Cpu)?
         };
         let mut watch = Watch { run: planned, observer };
         let row = match run.trainer.run(&mut watch, stop) {

@@ -39,13 +39,15 @@ impl Lines {
             // An earlier message comes back as one line with all of its line ends.
             (self.quoted, line) = (true, rest.strip_prefix('\n').unwrap_or(rest));
         }
-        let (rest, goes_on) = match self.quoted {
-            true => line.trim_end().strip_suffix(QUOTES).map_or((line, true), |rest| (rest, false)),
-            false => line.strip_suffix('\\').map_or((line, false), |rest| (rest, true)),
+        let (rest, goes_on) = if self.quoted {
+            line.trim_end().strip_suffix(QUOTES).map_or((line, true), |rest| (rest, false))
+        } else {
+            line.strip_suffix('\\').map_or((line, false), |rest| (rest, true))
         };
-        match self.quoted {
-            true => self.text.push_str(rest),
-            false => self.text.push_str(&rest.replace("\\\n", "\n")),
+        if self.quoted {
+            self.text.push_str(rest);
+        } else {
+            self.text.push_str(&rest.replace("\\\n", "\n"));
         }
         if goes_on {
             // Nothing stands in the line that only opens.

@@ -59,9 +59,10 @@ pub fn run(args: &DemoArgs) -> Result<()> {
         Choice::Quit => return Ok(()),
         Choice::Chat => best(&out),
         Choice::Train { resume } => {
-            let run = match resume {
-                true => Run::resume(&out, &args.changes, &Device::Cpu)?,
-                false => Run::start(config, Place { out: &out, from: None, input: None }, &Device::Cpu)?,
+            let run = if resume {
+                Run::resume(&out, &args.changes, &Device::Cpu)?
+            } else {
+                Run::start(config, Place { out: &out, from: None, input: None }, &Device::Cpu)?
             };
             announce(&run.changes);
             // The curve goes on where it was; one that can't be read is only not drawn.

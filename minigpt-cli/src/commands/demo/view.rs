@@ -67,9 +67,10 @@ impl View {
             let space = " ".repeat(wide - width(question));
             let line = format!("  {question}{space}  {answer}");
             // Where there is no room beside the question, the answer stands under it.
-            let lines = match wide + 24 > columns {
-                true => vec![format!("  {question}"), format!("    {answer}")],
-                false => vec![line],
+            let lines = if wide + 24 > columns {
+                vec![format!("  {question}"), format!("    {answer}")]
+            } else {
+                vec![line]
             };
             lines.iter().for_each(|line| text += &format!("{}\n", cut(line, columns)));
         }

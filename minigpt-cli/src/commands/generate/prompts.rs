@@ -37,9 +37,10 @@ struct Encoder<'a> {
 /// The prompts that were asked for, encoded; says so where they were wrapped in the model's format.
 pub fn read(args: &GenerateArgs, model: &ModelFolder) -> Result<Prompts> {
     let several = args.prompts.is_some() || args.prompt.len() > 1 || args.ids.len() > 1;
-    let format = match args.raw || model.tokenizer.is_none() || !args.ids.is_empty() {
-        true => None,
-        false => Some(model.format()?),
+    let format = if args.raw || model.tokenizer.is_none() || !args.ids.is_empty() {
+        None
+    } else {
+        Some(model.format()?)
     };
     let encoder = Encoder { model, format, wrapped: Cell::new(false) };
     let words = [args.words.join(" ")];

@@ -44,9 +44,10 @@ fn part(component: &str) -> String {
 fn two_sided(share: f64) -> String {
     let columns = (share.abs().clamp(0.0, 1.0) * SIDE as f64).round() as usize;
     let bar = "█".repeat(columns);
-    match share < 0.0 {
-        true => format!("{}{bar}│", " ".repeat(SIDE - columns)),
-        false => format!("{}│{bar}", " ".repeat(SIDE)),
+    if share < 0.0 {
+        format!("{}{bar}│", " ".repeat(SIDE - columns))
+    } else {
+        format!("{}│{bar}", " ".repeat(SIDE))
     }
 }
 

@@ -42,9 +42,10 @@ pub fn draw(boundaries: &Boundaries) -> String {
     }
     let counts: Vec<String> =
         boundaries.counts.iter().map(|(boundary, count)| format!("{count} × {}", name(*boundary))).collect();
-    let none = match boundaries.heads.iter().any(|head| head.looks_there) {
-        true => "",
-        false => tr("  no head looks at ends more than their frequency and shuffled text explain\n"),
+    let none = if boundaries.heads.iter().any(|head| head.looks_there) {
+        ""
+    } else {
+        tr("  no head looks at ends more than their frequency and shuffled text explain\n")
     };
     t!(
         "\nAttention on the ends of sentences, lines and paragraphs ({})\n{}  a head looks there if its share beats both baselines by {:.0} points; loss without: what the tokens right behind lose when it is off\n{none}",

@@ -119,9 +119,10 @@ fn show_example(example: WalkExample, args: &InspectArgs) -> Result<()> {
         walk: Vec<minigpt_insight::WalkStep>,
     }
     let walk = example.walk()?;
-    match args.json {
-        true => output::json(&Example { walk }),
-        false => output::text(&walk::draw(&walk, language::current(), &|_| None)),
+    if args.json {
+        output::json(&Example { walk })
+    } else {
+        output::text(&walk::draw(&walk, language::current(), &|_| None))
     }
 }
 

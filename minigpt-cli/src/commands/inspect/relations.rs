@@ -30,11 +30,10 @@ pub fn draw(relations: &Relations) -> String {
             if score.follows { tr("follows it") } else { "" },
         ]);
     }
-    let none = match relations.relations.iter().any(|score| score.follows) {
-        true => "",
-        false => tr(
-            "  no head follows a relation better than a fixed offset does: this model does not show syntax\n",
-        ),
+    let none = if relations.relations.iter().any(|score| score.follows) {
+        ""
+    } else {
+        tr("  no head follows a relation better than a fixed offset does: this model does not show syntax\n")
     };
     let long = match relations.too_long {
         0 => String::new(),

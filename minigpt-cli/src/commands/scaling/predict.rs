@@ -169,9 +169,10 @@ fn interval(estimate: &Estimate95) -> String {
 
 fn interval_of(estimate: &Estimate95, shown: impl Fn(f64) -> String) -> String {
     let [low, high]: [f64; 2] = estimate.interval.into();
-    match low.is_finite() && high.is_finite() {
-        true => t!("95 %: {} to {}", shown(low), shown(high)),
-        false => tr("95 %: not determined by these runs").to_owned(),
+    if low.is_finite() && high.is_finite() {
+        t!("95 %: {} to {}", shown(low), shown(high))
+    } else {
+        tr("95 %: not determined by these runs").to_owned()
     }
 }
 

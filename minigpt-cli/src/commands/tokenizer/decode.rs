@@ -33,9 +33,10 @@ struct Answer {
 
 pub(super) fn run(args: &DecodeArgs) -> Result<()> {
     let tokenizer = args.tokenizer.open()?;
-    let ids = match args.ids.is_empty() {
-        false => parse(&args.ids.join(" "))?,
-        true => parse(&input::text("list of ids", MOST_TO_ENCODE)?)?,
+    let ids = if args.ids.is_empty() {
+        parse(&input::text("list of ids", MOST_TO_ENCODE)?)?
+    } else {
+        parse(&args.ids.join(" "))?
     };
     let mut decoder = tokenizer.decoder();
     let mut text = String::new();

@@ -121,16 +121,15 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
     let out = if args.resume { folder(args)? } else { own_data::folder(args)? };
     let from = args.from.as_deref().map(models::find).transpose()?;
     refuse_nanogpt(args, &out)?;
-    let (mut run, planned) = match args.resume {
-        true => (Run::resume_on(exchange, &out, &own_data::changes(args)?, device)?, false),
-        false => {
-            let input = own_data::standard_input(args, &out)?;
-            let suggestion = own_data::suggest(args, input.as_deref())?;
-            let place = Place { out: &out, from: from.as_deref(), input: input.as_deref() };
-            let run = Run::start_on(exchange, suggestion.config.clone(), place, device)?;
-            own_data::announce(&suggestion, args.quiet);
-            (run, suggestion.seconds.is_some())
-        }
+    let (mut run, planned) = if args.resume {
+        (Run::resume_on(exchange, &out, &own_data::changes(args)?, device)?, false)
+    } else {
+        let input = own_data::standard_input(args, &out)?;
+        let suggestion = own_data::suggest(args, input.as_deref())?;
+        let place = Place { out: &out, from: from.as_deref(), input: input.as_deref() };
+        let run = Run::start_on(exchange, suggestion.config.clone(), place, device)?;
+        own_data::announce(&suggestion, args.quiet);
+        (run, suggestion.seconds.is_some())
     };
     if let Some(minutes) = args.max_minutes {
         run.trainer.stop_after(minutes)?;
@@ -144,10 +143,7 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
         run.notes.iter().for_each(|note| output::note(note));
     }
     let is_scored = from.is_some() || run.config.train.best_by == BestBy::Answers;
-    let mut scores = match is_scored {
-        true => Some(Scores::new(&run, from.as_deref(), args.quiet)?),
-        false => None,
-    };
+    let mut scores = if is_scored { Some(Scores::new(&run, from.as_deref(), args.quiet)?) } else { None };
     let Run { mut trainer, config, tokenizer, bad_lines, kind, .. } = run;
     if bad_lines.total > 0 {
         let skipped = counted(bad_lines.total, "bad line");

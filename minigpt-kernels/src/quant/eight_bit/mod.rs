@@ -299,9 +299,10 @@ mod tests {
             }
             let scale = x.scales[first / Unit::<F>::STEPS];
             let [factor, min] = unit.scales.factors(0).map(|factor| factor.to_f32() * scale);
-            y += match F::Scales::MINS {
-                true => factor * sum as f32 - min * correction as f32,
-                false => factor * (sum - correction) as f32,
+            y += if F::Scales::MINS {
+                factor * sum as f32 - min * correction as f32
+            } else {
+                factor * (sum - correction) as f32
             };
         }
         y

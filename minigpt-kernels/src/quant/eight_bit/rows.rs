@@ -41,12 +41,11 @@ impl EightBitRows {
         let parts = rows.integers.chunks_mut(width).zip(rows.scales.chunks_mut(width / block));
         let parts = parts.zip(rows.sums.chunks_mut(width / SUMMED)).enumerate();
         let parts = parts.map(|(i, ((integers, scales), sums))| (x.row(i), Row { integers, scales, sums }));
-        match m * width < 2 * TASK {
-            true => parts.for_each(|(x, row)| row.quantize(x, block)),
-            false => {
-                let parts = parts.collect::<Vec<_>>().into_par_iter().with_min_len(TASK.div_ceil(width));
-                parts.for_each(|(x, row)| row.quantize(x, block));
-            }
+        if m * width < 2 * TASK {
+            parts.for_each(|(x, row)| row.quantize(x, block));
+        } else {
+            let parts = parts.collect::<Vec<_>>().into_par_iter().with_min_len(TASK.div_ceil(width));
+            parts.for_each(|(x, row)| row.quantize(x, block));
         }
         rows
     }

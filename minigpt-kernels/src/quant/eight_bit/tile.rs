@@ -59,9 +59,10 @@ pub fn tile_portable<F: BlockFormat>(panel: &[Unit<F>], x: &EightBitRows, row: u
         let scale = x.scales[first / Unit::<F>::STEPS];
         for column in 0..COLUMNS {
             let factors = unit.scales.factors(column).map(|factor| factor.to_f32() * scale);
-            y[column] += match F::Scales::MINS {
-                true => factors[0] * sums[column] as f32 - factors[1] * corrections[column] as f32,
-                false => factors[0] * (sums[column] - corrections[column]) as f32,
+            y[column] += if F::Scales::MINS {
+                factors[0] * sums[column] as f32 - factors[1] * corrections[column] as f32
+            } else {
+                factors[0] * (sums[column] - corrections[column]) as f32
             };
         }
     }
@@ -168,15 +169,12 @@ unsafe fn half_unit<F: BlockFormat, const R: usize>(
     from_fn(|i| {
         let scale = _mm256_set1_ps(rows[i].scale);
         let [factor, min] = factors.map(|factor| _mm256_mul_ps(factor, scale));
-        match F::Scales::MINS {
-            true => {
-                let sum = _mm256_mul_ps(factor, _mm256_cvtepi32_ps(sums[i]));
-                _mm256_sub_ps(sum, _mm256_mul_ps(min, _mm256_cvtepi32_ps(corrections[i])))
-            }
-            false => {
-                let sum = _mm256_sub_epi32(sums[i], corrections[i]);
-                _mm256_mul_ps(factor, _mm256_cvtepi32_ps(sum))
-            }
+        if F::Scales::MINS {
+            let sum = _mm256_mul_ps(factor, _mm256_cvtepi32_ps(sums[i]));
+            _mm256_sub_ps(sum, _mm256_mul_ps(min, _mm256_cvtepi32_ps(corrections[i])))
+        } else {
+            let sum = _mm256_sub_epi32(sums[i], corrections[i]);
+            _mm256_mul_ps(factor, _mm256_cvtepi32_ps(sum))
         }
     })
 }
@@ -244,9 +242,10 @@ pub unsafe fn tile_vnni<F: BlockFormat, const R: usize>(
                     let totals = x.sums.as_ptr().add((at(i) + group * STEPS) / SUMMED).cast::<i32>();
                     let totals = _mm512_set1_epi32(totals.read_unaligned());
                     // A correction without a factor of its own is where the sum begins.
-                    match F::Scales::MINS {
-                        true => corrections[i] = _mm512_dpwssd_epi32(corrections[i], correction, totals),
-                        false => sums[i] = _mm512_dpwssd_epi32(sums[i], negative, totals),
+                    if F::Scales::MINS {
+                        corrections[i] = _mm512_dpwssd_epi32(corrections[i], correction, totals);
+                    } else {
+                        sums[i] = _mm512_dpwssd_epi32(sums[i], negative, totals);
                     }
                 }
                 let steps = |i: usize| x.integers.as_ptr().add(at(i) + group * STEPS).cast::<i32>();
@@ -269,12 +268,13 @@ pub unsafe fn tile_vnni<F: BlockFormat, const R: usize>(
             for (i, y) in y.iter_mut().enumerate() {
                 let scale = _mm512_set1_ps(*x.scales.get_unchecked(at(i) / Unit::<F>::STEPS));
                 let [factor, min] = factors.map(|factor| _mm512_mul_ps(factor, scale));
-                let added = match F::Scales::MINS {
-                    true => _mm512_sub_ps(
+                let added = if F::Scales::MINS {
+                    _mm512_sub_ps(
                         _mm512_mul_ps(factor, _mm512_cvtepi32_ps(sums[i])),
                         _mm512_mul_ps(min, _mm512_cvtepi32_ps(corrections[i])),
-                    ),
-                    false => _mm512_mul_ps(factor, _mm512_cvtepi32_ps(sums[i])),
+                    )
+                } else {
+                    _mm512_mul_ps(factor, _mm512_cvtepi32_ps(sums[i]))
                 };
                 *y = _mm512_add_ps(*y, added);
             }
