@@ -216,9 +216,9 @@ fn check_ids(ids: &Tensor, config: &Config) -> Result<()> {
         }
     };
     let Some((at, id)) = outside else { return Ok(()) };
-    let of_row = if rows == 1 { String::new() } else { format!(" of row {}", at / t) };
+    let (row, position) = (at / t, at % t);
+    let of_row = if rows == 1 { String::new() } else { format!(" of row {row}") };
     Err(Error::Ids(format!(
-        "id {id} at position {}{of_row} is outside of the vocabulary of {vocab_size} tokens",
-        at % t
+        "id {id} at position {position}{of_row} is outside of the vocabulary of {vocab_size} tokens"
     )))
 }
