@@ -117,7 +117,7 @@ impl InputFile {
     }
 }
 
-/// What files are written in, in words, to follow what they are: ` in gb18030`; nothing if all are UTF-8.
+/// The encodings of files, to append to their description: ` in gb18030`. Empty if all are UTF-8.
 pub(crate) fn describe_encodings(files: impl IntoIterator<Item = Option<TextEncoding>>) -> String {
     let name = |encoding: Option<TextEncoding>| encoding.map_or("UTF-8", TextEncoding::name);
     let names: BTreeSet<&str> = files.into_iter().map(name).collect();

@@ -89,7 +89,7 @@ impl RecordFile {
         self.files.iter().find_map(|file| file.input.encoding())
     }
 
-    /// What all files are written in, in words.
+    /// The encodings of all files, see [`describe_encodings`].
     pub(crate) fn describe_encoding(&self) -> String {
         describe_encodings(self.files.iter().map(|file| file.input.encoding()))
     }

@@ -164,7 +164,7 @@ impl Source {
     }
 }
 
-/// What to say of data in which so many characters were not of its encoding; nothing where there are none.
+/// A note about data in which `replaced` characters were not valid in its encoding, or `None` if all were.
 pub fn damage(name: &str, replaced: u64) -> Option<String> {
     match replaced {
         0 => None,

@@ -73,8 +73,8 @@ impl Room {
         body
     }
 
-    /// Room for another piece. While there is none, the body that has brought nothing for longest is ended, if that is too long. So
-    /// is one of those that wait if they have all the room, because none of them could go on.
+    /// Waits for room for another piece. Meanwhile, the body whose client has sent nothing for longest is ended once that exceeds [`SLOW`].
+    /// If waiting bodies hold all the room, one of them is ended, because none could continue.
     async fn piece(&self, body: &Incoming) -> Result<SemaphorePermit<'_>, Problem> {
         let mut permit = pin!(self.bytes.acquire_many(PIECE as u32));
         loop {

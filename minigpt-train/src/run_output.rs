@@ -16,7 +16,7 @@ use minigpt_model::Parameter;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// At most one part in so many of the time between two checkpoints goes into writing them.
+/// Checkpoints by the clock take at most 1/`SAVE_SHARE` of the time.
 const SAVE_SHARE: u32 = 20;
 
 /// The run folder and its records.

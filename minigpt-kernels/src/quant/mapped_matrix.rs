@@ -102,8 +102,7 @@ impl MappedMatrix {
         self.shape
     }
 
-    /// Hands over copies of so many rows at a time, and lets go of the file's memory behind each: the matrix is never in memory as
-    /// a whole.
+    /// Passes copies of up to `rows` rows at a time to `f`, and releases the file's pages after each: the whole matrix is never in memory.
     ///
     /// # Shapes
     /// - pieces: (up to `rows`, columns)
