@@ -102,7 +102,7 @@ impl MappedMatrix {
         self.shape
     }
 
-    /// Passes copies of up to `rows` rows at a time to `f`, and releases the file's pages after each: the whole matrix is never in memory.
+    /// Passes copies of up to `rows` rows at a time to `take`, and releases the file's pages after each: the whole matrix is never in memory.
     ///
     /// # Shapes
     /// - pieces: (up to `rows`, columns)
