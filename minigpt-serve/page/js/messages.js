@@ -122,6 +122,7 @@ export const CHINESE = [
     "密钥缺失或不对。",
   ],
   ["the request body ended early", "请求没有传完就中断了。"],
+  ["the body of the request came too slowly while others waited for room", "请求传得太慢，而其他请求在等待空间。"],
   ["the model is being loaded", "模型正在加载。"],
   ["the server is being stopped", "服务器正在停止。"],
   ["there is no run {name} here", "这里没有训练记录 {1}。"],
