@@ -117,12 +117,12 @@ export const CHINESE = [
     "origin {origin} is not allowed: start the server with this as an allowed origin",
     "不允许来源 {1}：请在启动服务器时允许它。",
   ],
-  [
-    'the key is missing or wrong: send it as "Authorization: Bearer KEY"',
-    "密钥缺失或不对。",
-  ],
+  ['the key is missing or wrong: send it as "Authorization: Bearer KEY"', "密钥缺失或不对。"],
   ["the request body ended early", "请求没有传完就中断了。"],
-  ["the body of the request came too slowly while others waited for room", "请求传得太慢，而其他请求在等待空间。"],
+  [
+    "the body of the request came too slowly while others waited for room",
+    "请求传得太慢，而其他请求在等待空间。",
+  ],
   ["the model is being loaded", "模型正在加载。"],
   ["the server is being stopped", "服务器正在停止。"],
   ["there is no run {name} here", "这里没有训练记录 {1}。"],
