@@ -42,6 +42,7 @@
 
 mod attention;
 mod chunks;
+mod cpu;
 mod dot;
 mod elements;
 mod gemm;

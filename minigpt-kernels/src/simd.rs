@@ -3,7 +3,9 @@
 //!
 //! Everything here is plain Rust over fixed groups of lanes: the same source is the portable path and the fast one.
 
-use std::sync::OnceLock;
+#[cfg(all(test, target_arch = "x86_64"))]
+use crate::cpu::Kernels;
+use crate::cpu::{self, InstructionSet};
 
 /// Independent partial results in a reduction: wide enough to fill two AVX2 registers.
 const LANES: usize = 16;
@@ -11,55 +13,42 @@ const LANES: usize = 16;
 /// Runs `f` compiled for the best instruction set of this CPU, or for the plainest one when the environment
 /// variable `MINIGPT_FORCE_PORTABLE` is set. `f` and all that it calls must be `#[inline(always)]` or closures.
 pub fn vectorized<R>(f: impl FnOnce() -> R) -> R {
-    arch().dispatch(f)
+    cpu::pulp_arch().dispatch(f)
 }
 
-/// Whether the dispatch chooses the kernels for AVX2, FMA and F16C.
+/// Whether the table of this CPU has kernels for AVX2, FMA and F16C.
 #[cfg(target_arch = "x86_64")]
 pub fn has_avx2() -> bool {
-    !matches!(arch(), pulp::Arch::Scalar) && std::arch::is_x86_feature_detected!("f16c")
+    cpu::kernels().set >= InstructionSet::Avx2
 }
 
-/// Whether the CPU has AVX-512 as well, where the dispatch chooses vector kernels at all.
+/// Whether it has kernels for AVX-512 as well.
 #[cfg(target_arch = "x86_64")]
 pub fn has_avx512() -> bool {
-    has_avx2() && std::arch::is_x86_feature_detected!("avx512f")
+    cpu::kernels().set >= InstructionSet::Avx512
 }
 
-/// Whether it also multiplies integers of 8 bits and adds four products in one instruction (VNNI).
+/// Whether it also has kernels for dot products of 8-bit integers (VNNI).
 #[cfg(target_arch = "x86_64")]
 pub fn has_vnni() -> bool {
-    has_avx512() && cpu_has_vnni()
+    cpu::kernels().set >= InstructionSet::Avx512Vnni
 }
 
-/// The same of the CPU, whatever the dispatch chooses.
-#[cfg(target_arch = "x86_64")]
+/// The same of the CPU, whatever the environment says.
+#[cfg(all(test, target_arch = "x86_64"))]
 pub fn cpu_has_vnni() -> bool {
-    use std::arch::is_x86_feature_detected;
-    is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vnni")
+    Kernels::of(InstructionSet::Avx512Vnni).is_some()
 }
 
-/// Whether the dispatch chooses the plain kernels.
+/// Whether the table of this CPU has the portable kernels.
 pub fn is_plain() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return !has_avx2();
-    #[cfg(not(target_arch = "x86_64"))]
-    return true;
+    cpu::kernels().set == InstructionSet::Portable
 }
 
 /// Whether the CPU has AVX2, FMA and F16C, even if `MINIGPT_FORCE_PORTABLE` keeps the dispatch from using them.
 #[cfg(all(test, target_arch = "x86_64"))]
 pub fn cpu_has_avx2() -> bool {
-    use std::arch::is_x86_feature_detected;
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c")
-}
-
-fn arch() -> pulp::Arch {
-    static ARCH: OnceLock<pulp::Arch> = OnceLock::new();
-    *ARCH.get_or_init(|| match std::env::var_os("MINIGPT_FORCE_PORTABLE") {
-        Some(value) if value != "0" => pulp::Arch::Scalar,
-        _ => pulp::Arch::new(),
-    })
+    Kernels::of(InstructionSet::Avx2).is_some()
 }
 
 /// The sum of `f(a, b)` over pairs of elements.

@@ -1,6 +1,7 @@
 //! Matrix products. Start with `product.rs`, which chooses a kernel for every product.
 
 pub mod matrix;
+pub mod micro;
 #[cfg(target_arch = "x86_64")]
 pub mod packing;
 pub mod panel_format;
