@@ -1,5 +1,6 @@
 //! Where the arithmetic happens: the one place that chooses.
 
+use crate::language::messages::common as message;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use minigpt_model::Device;
@@ -20,10 +21,8 @@ impl DeviceKind {
     pub fn open(self) -> Result<Device> {
         match self {
             Self::Cpu => Ok(Device::Cpu),
-            Self::Cuda => Device::new_cuda(0).context("no CUDA device; was this built with --features cuda?"),
-            Self::Metal => {
-                Device::new_metal(0).context("no Metal device; was this built with --features metal?")
-            }
+            Self::Cuda => Device::new_cuda(0).context(message::NoCudaDeviceBuilt),
+            Self::Metal => Device::new_metal(0).context(message::NoMetalDeviceBuilt),
         }
     }
 }

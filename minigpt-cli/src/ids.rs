@@ -1,5 +1,6 @@
 //! Token ids as they are typed: `1,2,3`.
 
+use crate::language::messages::common as message;
 use std::str::FromStr;
 
 /// The ids of one prompt.
@@ -11,7 +12,7 @@ impl FromStr for Ids {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let ids = text.split(',').map(|id| id.trim().parse().ok()).collect::<Option<_>>();
-        ids.map(Self).ok_or("token ids are needed, for example 1,2,3")
+        ids.map(Self).ok_or(message::TokenIdsNeededExample.text())
     }
 }
 

@@ -1,6 +1,7 @@
 //! What reaches standard output: one JSON value for programs, plain text for people. Names, texts and messages that came
 //! from a file, a server or a model are made harmless for a terminal here, so that nobody has to think of it elsewhere.
 
+use crate::language::messages::common as message;
 use crate::{language, screen};
 use anyhow::{Context, Result};
 use minigpt_charts::printable;
@@ -16,11 +17,13 @@ const LONGEST_BAR: usize = 30;
 pub fn json(value: &impl Serialize) -> Result<()> {
     let mut out = std::io::stdout().lock();
     if out.is_terminal() {
-        let value = serde_json::to_string(value).context("could not write JSON")?;
-        return writeln!(out, "{}", printable_json(&value)).context("could not write to standard output");
+        let value = serde_json::to_string(value).context(message::CouldNotWriteJson)?;
+        return writeln!(out, "{}", printable_json(&value)).context(message::CouldNotWriteStandard);
     }
-    serde_json::to_writer(&mut out, value).map_err(std::io::Error::from).context("could not write JSON")?;
-    writeln!(out).context("could not write to standard output")
+    serde_json::to_writer(&mut out, value)
+        .map_err(std::io::Error::from)
+        .context(message::CouldNotWriteJson)?;
+    writeln!(out).context(message::CouldNotWriteStandard)
 }
 
 /// JSON in which what would command a terminal is written as JSON writes it; it means the same.
@@ -44,12 +47,12 @@ pub fn text(text: &str) -> Result<()> {
 pub fn written(written: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let shown = if out.is_terminal() { printable(written) } else { written.into() };
-    out.write_all(shown.as_bytes()).and_then(|()| out.flush()).context("could not write to standard output")
+    out.write_all(shown.as_bytes()).and_then(|()| out.flush()).context(message::CouldNotWriteStandard)
 }
 
 /// Writes a picture with colours to standard output as it is. Whoever drew it has looked after the names in it.
 pub fn drawn(picture: &str) -> Result<()> {
-    std::io::stdout().lock().write_all(picture.as_bytes()).context("could not write to standard output")
+    std::io::stdout().lock().write_all(picture.as_bytes()).context(message::CouldNotWriteStandard)
 }
 
 /// Tells the person something that is not the answer, on standard error, in the chosen language. Nobody listening there

@@ -52,21 +52,6 @@ fn libraries() -> BTreeMap<String, Vec<(PathBuf, String)>> {
     libraries
 }
 
-/// The sources of every crate whose folder begins so, without their tests, by their paths from the root.
-pub fn sources_of(crates: &str) -> Vec<(String, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut files = Vec::new();
-    for folder in fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path()) {
-        if folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(crates)) {
-            collect(&folder.join("src"), &mut files);
-        }
-    }
-    let from_root = |path: &Path| path.strip_prefix(&root).unwrap().display().to_string();
-    let mut files: Vec<_> = files.into_iter().map(|(path, text)| (from_root(&path), text)).collect();
-    files.sort();
-    files
-}
-
 fn collect(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -112,7 +97,7 @@ fn no_two_crates_have_a_public_type_of_the_same_name() {
 }
 
 /// The string literals of a source and where they begin; comments don't count.
-pub fn strings(text: &str) -> Vec<(usize, &str)> {
+fn strings(text: &str) -> Vec<(usize, &str)> {
     let (mut found, mut rest) = (Vec::new(), text);
     while let Some(c) = rest.chars().next() {
         let at = text.len() - rest.len();

@@ -1,5 +1,6 @@
 //! What a text has to look like: the options that `generate` and `chat` share.
 
+use crate::language::messages::common as message;
 use anyhow::{Context, Result};
 use clap::Args;
 use minigpt::ModelFolder;
@@ -41,6 +42,6 @@ fn json_schema(given: &str) -> Result<Grammar> {
     } else {
         fs::read_to_string(given).with_context(|| format!("--json-schema {given}"))?
     };
-    let schema = serde_json::from_str(&text).context("--json-schema is not JSON")?;
+    let schema = serde_json::from_str(&text).context(message::JsonSchemaNotJson)?;
     Ok(Grammar::JsonSchema(schema))
 }

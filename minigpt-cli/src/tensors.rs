@@ -1,6 +1,6 @@
 //! The tree of a model's tensors: names, shapes and sizes, with a total for each layer.
 
-use crate::language::tr;
+use crate::language::messages::common as message;
 use crate::screen;
 use minigpt_charts::{Table, count};
 use minigpt_model::Config;
@@ -59,9 +59,9 @@ impl TensorTree {
             }
         }
         if self.tied {
-            table.row(["lm_head", tr("the token embedding, wte"), ""]);
+            table.row(["lm_head", message::TokenEmbeddingWte.text(), ""]);
         }
-        table.row([tr("all"), "", &count(self.total)]);
+        table.row([message::All.text(), "", &count(self.total)]);
         table.draw_within(screen::table_columns())
     }
 }

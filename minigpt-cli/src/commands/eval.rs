@@ -1,7 +1,8 @@
 //! `minigpt eval`: how well a model predicts data, and how many questions it answers.
 
 use crate::commands::data::reading::ReadingArgs;
-use crate::language::{counted, t, tr};
+use crate::language::messages::counts;
+use crate::language::messages::eval as message;
 use crate::models::{LoadArgs, ModelArg};
 use crate::progress::Progress;
 use crate::{output, screen};
@@ -117,7 +118,7 @@ const WRONG: usize = 5;
 
 /// Runs the command.
 pub fn run(args: &EvalArgs) -> Result<()> {
-    ensure!(args.batch_size > 0, "--batch-size is 0; it must be at least 1");
+    ensure!(args.batch_size > 0, message::BatchSizeMustLeast);
     let model = args.load.open(&args.model.model)?;
     let block_size = model.gpt.config().block_size;
     let loss_on = match args.loss_on {
@@ -135,8 +136,8 @@ pub fn run(args: &EvalArgs) -> Result<()> {
         }
         Opened::Qa(data, bad) => {
             if bad.total > 0 {
-                let skipped = counted(bad.total, "bad line");
-                output::note(&format!("skipped {skipped}: see `minigpt data stats`"));
+                let skipped = counts::BadLines { n: bad.total }.to_string();
+                output::note(&message::SkippedSeeMinigptData { skipped: &skipped }.to_string());
             }
             // Answers are compared whole, however much of them the loss could see.
             let whole = match open(args, &model, LossOn::Answer, 1 << 20)?.0 {
@@ -158,10 +159,9 @@ pub fn run(args: &EvalArgs) -> Result<()> {
 fn check_of_text(args: &EvalArgs) -> Result<()> {
     let given = [("--loss-on", matches!(args.loss_on, LossOnName::Answer)), ("--seed", args.seed.is_some())];
     match given.into_iter().find(|(_, given)| *given) {
-        Some((option, _)) => bail!(
-            "{option} has no effect here: {} is running text, without questions and answers",
-            args.data.display()
-        ),
+        Some((option, _)) => {
+            bail!("{}", message::NoEffectHereRunning { option: &option, data: &args.data.display() })
+        }
         None => Ok(()),
     }
 }
@@ -189,13 +189,14 @@ fn open(
     if comes_in_parts {
         let given = [("--val-fraction", args.val_fraction.is_some()), ("--seed", args.seed.is_some())];
         if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
-            bail!("{option} has no effect here: {} comes in two parts", args.data.display());
+            bail!("{}", message::NoEffectHereComes { option: &option, data: &args.data.display() });
         }
     }
     let val_fraction = if part.is_some() { args.val_fraction.unwrap_or(VAL_FRACTION) } else { 0.0 };
     ensure!(
         (0.0..1.0).contains(&val_fraction),
-        "--val-fraction is {val_fraction}; it must be at least 0 and less than 1"
+        "{}",
+        message::ValFractionMustLeast { val_fraction: &val_fraction }
     );
     let options = CorpusOptions {
         kind: args.kind.map(|kind| match kind {
@@ -211,11 +212,11 @@ fn open(
         format: model.example_format()?,
         ..CorpusOptions::default()
     };
-    let corpus = Corpus::open(&args.data, &options).context("the data could not be opened")?;
+    let corpus = Corpus::open(&args.data, &options).context(message::DataCouldNotOpened)?;
     if let Some(note) = corpus.tokenizer.as_ref().and_then(|tokenizer| corpus.unknown.in_words(tokenizer)) {
         output::note(&note);
     }
-    let nothing = || format!("{}: there is no such part", args.data.display());
+    let nothing = || message::ThereNoSuchPart { data: &args.data.display() }.to_string();
     let opened = match (corpus.parts, part) {
         (CorpusParts::Text { val, .. }, Some(Part::Val)) => Opened::Text(val),
         (CorpusParts::Text { train, .. }, _) => Opened::Text(train),
@@ -227,7 +228,7 @@ fn open(
 
 fn answer(model: &ModelFolder, data: &QaDataset) -> Result<Answers> {
     let questions = data.summary().examples;
-    let mut progress = Progress::of_steps("answering", questions);
+    let mut progress = Progress::of_steps(message::Answering.text(), questions);
     let answered = answer_all(&model.gpt, model.need_tokenizer()?, data, |done| progress.advance(done))?;
     progress.finish();
     let (right, wrong): (Vec<_>, Vec<_>) = answered.into_iter().partition(Answered::is_right);
@@ -255,7 +256,7 @@ fn predict(
         drop_last: false,
     };
     let mut loader = Loader::new(data, sampling)?;
-    let mut progress = Progress::of_steps("reading", loader.batches_per_epoch());
+    let mut progress = Progress::of_steps(message::Reading.text(), loader.batches_per_epoch());
     let mut bytes = 0;
     let workers = Workers::for_model(&model.gpt)?;
     let evaluation = evaluate(&model.gpt, &mut loader, u64::MAX, &workers, |batch| {
@@ -266,8 +267,10 @@ fn predict(
     })?;
     progress.finish();
     let Evaluation { sum, tokens } = evaluation;
-    let loss = evaluation.loss().with_context(|| format!("{}: nothing to predict", args.data.display()))?;
-    ensure!(loss.is_finite(), "the loss is {loss}: the model's weights are not all numbers");
+    let loss = evaluation
+        .loss()
+        .with_context(|| message::NothingPredict { data: &args.data.display() }.to_string())?;
+    ensure!(loss.is_finite(), "{}", message::LossModelsWeightsNot { loss: &loss });
     let bits_per_byte = (bytes > 0).then(|| sum / std::f64::consts::LN_2 / bytes as f64);
     Ok(Report { loss, perplexity: loss.exp(), tokens, bits_per_byte, cut: None, answers })
 }
@@ -275,43 +278,48 @@ fn predict(
 fn describe(args: &EvalArgs, report: &Report) -> String {
     let mut table = Table::default();
     let of = match (&report.answers, args.loss_on) {
-        (Some(_), LossOnName::Answer) => tr(" (of the answers alone)"),
+        (Some(_), LossOnName::Answer) => message::AnswersAlone.text(),
         _ => "",
     };
-    table.row([tr("loss"), &format!("{:.4}{of}", report.loss)]);
-    table.row([tr("perplexity"), &format!("{:.3}", report.perplexity)]);
+    table.row([message::Loss.text(), &format!("{:.4}{of}", report.loss)]);
+    table.row([message::Perplexity.text(), &format!("{:.3}", report.perplexity)]);
     if let Some(bits) = report.bits_per_byte {
-        table.row([tr("bits per byte"), &format!("{bits:.4}")]);
+        table.row([message::BitsPerByte.text(), &format!("{bits:.4}")]);
     }
-    table.row([tr("tokens"), &count(report.tokens)]);
+    table.row([message::Tokens.text(), &count(report.tokens)]);
     let Cut { examples, cut, left_out } = report.cut.unwrap_or_default();
     if cut > 0 {
-        let words = t!(
-            "{} of {} are longer than the context: the loss is of what fits",
-            count(cut),
-            counted(examples, "example")
-        );
-        table.row([tr("cut"), &words]);
+        let words = message::LongerThanContextLoss {
+            cut: &count(cut),
+            examples: &(counts::Examples { n: examples }.to_string()),
+        }
+        .to_string();
+        table.row([message::Cut.text(), &words]);
     }
     if left_out > 0 {
-        let examples = counted(left_out, "example");
+        let examples = counts::Examples { n: left_out }.to_string();
         table.row([
-            tr("left out"),
-            &t!("{examples} with no answer within the context; the loss knows nothing of them"),
+            message::LeftOut.text(),
+            &message::NoAnswerWithinContext { examples: &examples }.to_string(),
         ]);
     }
     let Some(answers) = &report.answers else { return table.draw_within(screen::table_columns()) };
     let right = (answers.exact_match * answers.questions as f64).round() as u64;
     let percent = 100.0 * answers.exact_match;
-    let questions = counted(answers.questions as u64, "question");
-    table.row([tr("exact match"), &t!("{percent:.1} %: {} of {questions}", count(right))]);
+    let questions = counts::Questions { n: answers.questions as u64 }.to_string();
+    table.row([
+        message::ExactMatch.text(),
+        &message::Of { percent: &percent, right: &count(right), questions: &questions }.to_string(),
+    ]);
     let mut text = table.draw_within(screen::table_columns());
-    for (title, examples) in [(tr("right"), &answers.right), (tr("wrong"), &answers.wrong)] {
+    for (title, examples) in
+        [(message::Right.text(), &answers.right), (message::Wrong.text(), &answers.wrong)]
+    {
         for example in examples {
             text.push_str(&format!("\n  {title}: {}\n", line(&example.question)));
             text.push_str(&format!("      → {}\n", line(&example.answer)));
             if !example.is_right() {
-                text.push_str(&t!("      it should be {}\n", line(&example.expected)));
+                text.push_str(&message::Should { expected: &line(&example.expected) }.to_string());
             }
         }
     }

@@ -2,7 +2,8 @@
 
 use super::import::{WriteProgress, shape};
 use crate::dtype::{self, ExportType};
-use crate::language::{t, tr, translated};
+use crate::language::messages::export as message;
+use crate::language::translated;
 use crate::models::ModelArg;
 use crate::{models, output, screen};
 use anyhow::{Context, Result, bail, ensure};
@@ -76,14 +77,11 @@ struct Answer {
 
 /// Runs the command.
 pub fn run(args: &ExportArgs) -> Result<()> {
-    ensure!(
-        args.max_shard_size.is_none() || args.to == To::Hf,
-        "--max-shard-size goes with --to hf only: other targets are one file"
-    );
-    ensure!(args.max_shard_size != Some(0), "--max-shard-size is 0; it must be at least 1");
+    ensure!(args.max_shard_size.is_none() || args.to == To::Hf, message::MaxShardSizeGoes);
+    ensure!(args.max_shard_size != Some(0), message::MaxShardSizeMust);
     if args.to == To::Vocab {
-        ensure!(args.dtype.is_none(), "--dtype is how weights are written; a vocabulary has none");
-        ensure!(!args.no_check, "--no-check leaves out a test of the weights; a vocabulary has none");
+        ensure!(args.dtype.is_none(), message::DtypeHowWeightsWritten);
+        ensure!(!args.no_check, message::NoCheckLeavesOut);
     }
     let target = target(args)?;
     let place = models::find(&args.model.model)?;
@@ -126,7 +124,7 @@ fn target(args: &ExportArgs) -> Result<Option<Target>> {
         To::Nanogpt => {
             let f32 =
                 args.dtype.as_ref().is_none_or(|dtype| dtype.of_folder().ok() == Some(ElementType::F32));
-            ensure!(f32, "nanoGPT's checkpoints are f32");
+            ensure!(f32, message::NanogptsCheckpointsF32);
             Some(Target::NanoGpt)
         }
         To::Gguf => Some(Target::Gguf(args.dtype.as_ref().map_or(Ok(FileType::F32), ExportType::of_gguf)?)),
@@ -173,22 +171,30 @@ fn training(model: &Path) -> Result<Option<nanogpt::NanoGptTraining>> {
 fn describe(answer: &Answer, path: &Path, model: &MappedModel) -> String {
     let config = model.config();
     let mut table = Table::default();
-    table.row([tr("model"), &path.display().to_string()]);
+    table.row([message::Model.text(), &path.display().to_string()]);
     table.row([
-        tr("shape"),
-        &t!("{}, {} parameters in {}", shape(config), count(Count::of(config).total), answer.dtype),
+        message::Shape.text(),
+        &message::Parameters {
+            config: &shape(config),
+            total: &count(Count::of(config).total),
+            dtype: &answer.dtype,
+        }
+        .to_string(),
     ]);
     for note in &answer.notes {
-        table.row([tr("note"), &translated(note)]);
+        table.row([message::Note.text(), &translated(note)]);
     }
     if let Some(difference) = answer.largest_difference {
-        table.row([tr("checked"), &t!("logits before and after differ by {difference:.1e} at most")]);
+        table.row([
+            message::Checked.text(),
+            &message::LogitsBeforeAfterDiffer { difference: &difference }.to_string(),
+        ]);
     }
-    table.row([tr("written"), &format!("{}, {}", answer.out.display(), bytes(answer.bytes))]);
+    table.row([message::Written.text(), &format!("{}, {}", answer.out.display(), bytes(answer.bytes))]);
     let each = answer.tensors.iter().map(|of| format!("{} × {} ({})", of.tensors, of.dtype, bytes(of.bytes)));
     let each = each.collect::<Vec<_>>().join(", ");
     if !each.is_empty() {
-        table.row([tr("tensors"), &each]);
+        table.row([message::Tensors.text(), &each]);
     }
     table.draw_within(screen::table_columns())
 }
@@ -198,29 +204,37 @@ fn to_vocabulary(args: &ExportArgs, tokenizer: Option<&Tokenizer>) -> Result<()>
     let characters = match tokenizer {
         Some(Tokenizer::Char(characters)) => characters,
         Some(Tokenizer::Bpe(_)) => {
-            bail!("a vocabulary file lists characters; this model has a BPE: use its tokenizer.json")
+            bail!(message::VocabularyFileListsCharactersModel)
         }
         Some(Tokenizer::Pipeline(_)) => {
-            bail!("a vocabulary file lists characters; this model has other tokens: use its tokenizer.json")
+            bail!(message::VocabularyFileListsCharacters)
         }
-        None => bail!("{path} holds no tokenizer (tokenizer.json)"),
+        None => bail!("{}", message::HoldsNoTokenizerTokenizer { path: &path }),
     };
-    ensure!(!args.out.is_dir(), "{} is a folder; name a file", args.out.display());
-    ensure!(args.force || !args.out.exists(), "{} exists; --force replaces it", args.out.display());
+    ensure!(!args.out.is_dir(), "{}", message::FolderNameFile { out: &args.out.display() });
+    ensure!(
+        args.force || !args.out.exists(),
+        "{}",
+        message::ExistsForceReplaces { out: &args.out.display() }
+    );
     if let Some(parent) = args.out.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        fs::create_dir_all(parent).with_context(|| format!("{}: can't be made", parent.display()))?;
+        fs::create_dir_all(parent)
+            .with_context(|| message::CantMade { parent: &parent.display() }.to_string())?;
     }
     Ok(characters.save_vocabulary(&args.out)?)
 }
 
 /// How many bytes a file, or the files of a folder, take.
 fn size(path: &Path) -> Result<u64> {
-    let metadata = fs::metadata(path).with_context(|| format!("{}: can't be read", path.display()))?;
+    let metadata =
+        fs::metadata(path).with_context(|| message::CantRead { path: &path.display() }.to_string())?;
     if metadata.is_file() {
         return Ok(metadata.len());
     }
     let mut total = 0;
-    for entry in fs::read_dir(path).with_context(|| format!("{}: can't be read", path.display()))? {
+    for entry in
+        fs::read_dir(path).with_context(|| message::CantRead { path: &path.display() }.to_string())?
+    {
         total += entry?.metadata()?.len();
     }
     Ok(total)

@@ -1,6 +1,8 @@
 //! `minigpt import`: a model that another tool wrote becomes a model folder.
 
-use crate::language::{counted, t, tr, translated};
+use crate::language::messages::counts;
+use crate::language::messages::import as message;
+use crate::language::translated;
 use crate::progress::Progress;
 use crate::{dtype, models, output, screen, shell};
 use anyhow::{Context, Result, bail};
@@ -66,7 +68,7 @@ struct Answer {
 
 /// Runs the command.
 pub fn run(args: &ImportArgs) -> Result<()> {
-    let source = args.source.as_ref().or(args.from.as_ref()).context("name the model to import")?;
+    let source = args.source.as_ref().or(args.from.as_ref()).context(message::NameModelImport)?;
     let source = match source.strip_prefix("hf:") {
         Some(name) => models::fetch(name)?,
         None => models::find(Path::new(source))?,
@@ -80,11 +82,11 @@ pub fn run(args: &ImportArgs) -> Result<()> {
         }
         None if args.changes.is_empty() => (files.model()?, Vec::new()),
         None => {
-            bail!("--set is for state dictionaries: a {} says all of its model itself", files.format().name())
+            bail!("{}", message::SetStateDictionariesSays { name: &files.format().name() })
         }
     };
     if let Some(name) = args.tokenizer.as_deref().filter(|name| *name == "char" || name.starts_with("bpe:")) {
-        bail!("--tokenizer {name}: a model that is there needs the tokenizer that it was trained with");
+        bail!("{}", message::TokenizerModelThereNeeds { name: &name });
     }
     let tokenizer = files.tokenizer(args.tokenizer.as_deref(), model.config())?;
     let conversion = Conversion {
@@ -124,45 +126,57 @@ fn assumed(config: &Config, changes: &[String]) -> String {
     };
     let setting = |key: &str| {
         let value = values[key].to_string();
-        let why = if asked(key) { " (as asked for)" } else { "" };
+        let why = if asked(key) { message::Asked.text() } else { "" };
         format!("{key}={}{why}", value.trim_matches('"'))
     };
     let settings = Architecture::ASSUMED.map(setting).join(", ");
-    format!("assumed, for the file does not say it: {settings}; --set changes it")
+    message::AssumedFileDoesNot { settings: &settings }.to_string()
 }
 
 /// A model's size in words.
 pub fn shape(config: &Config) -> String {
-    let (layers, heads) = (counted(config.n_layer as u64, "layer"), counted(config.n_head as u64, "head"));
-    t!("{layers}, {heads}, width {}", config.n_embd)
+    let (layers, heads) = (
+        counts::Layers { n: config.n_layer as u64 }.to_string(),
+        counts::Heads { n: config.n_head as u64 }.to_string(),
+    );
+    message::Width { layers: &layers, heads: &heads, n_embd: &config.n_embd }.to_string()
 }
 
 fn describe(answer: &Answer, config: &Config, prompt: &str) -> String {
     let mut table = Table::default();
-    table.row([tr("found"), &t!("{}, {} parameters", translated(answer.kind), count(answer.parameters))]);
-    table.row([tr("shape"), &shape(config)]);
-    table.row([tr("context"), &count(config.block_size as u64)]);
+    table.row([
+        message::Found.text(),
+        &message::Parameters { kind: &translated(answer.kind), parameters: &count(answer.parameters) }
+            .to_string(),
+    ]);
+    table.row([message::Shape.text(), &shape(config)]);
+    table.row([message::Context.text(), &count(config.block_size as u64)]);
     for note in &answer.notes {
-        table.row([tr("note"), &translated(note)]);
+        table.row([message::Note.text(), &translated(note)]);
     }
     let numbers = if answer.dtype == answer.dtype_written {
         answer.dtype.clone()
     } else {
-        t!("{}, written as {}", answer.dtype, answer.dtype_written)
+        message::WrittenAs { dtype: &answer.dtype, dtype_written: &answer.dtype_written }.to_string()
     };
-    table.row([tr("dtype"), &numbers]);
-    let none = tr("none found: name one with --tokenizer, or use token ids").to_owned();
+    table.row([message::Dtype.text(), &numbers]);
+    let none = message::NoneFoundNameOne.text().to_owned();
     let tokens = count(answer.vocab_size as u64);
     let tokenizer = answer.tokenizer.as_ref();
     table.row([
-        tr("tokenizer"),
-        &tokenizer.map_or(none, |name| t!("{} ({tokens} tokens in the model)", translated(name))),
+        message::Tokenizer.text(),
+        &tokenizer.map_or(none, |name| {
+            message::TokensModel { name: &translated(name), tokens: &tokens }.to_string()
+        }),
     ]);
     if let Some(difference) = answer.largest_difference {
-        table.row([tr("checked"), &t!("logits before and after differ by {difference:.1e} at most")]);
+        table.row([
+            message::Checked.text(),
+            &message::LogitsBeforeAfterDiffer { difference: &difference }.to_string(),
+        ]);
     }
-    table.row([tr("written"), &answer.out.display().to_string()]);
-    table.row([tr("try it"), &format!("minigpt generate {} {prompt}", shell::path(&answer.out))]);
+    table.row([message::Written.text(), &answer.out.display().to_string()]);
+    table.row([message::Try.text(), &format!("minigpt generate {} {prompt}", shell::path(&answer.out))]);
     table.draw_within(screen::table_columns())
 }
 
@@ -174,7 +188,7 @@ impl WriteProgress {
     /// What the library calls after each tensor.
     pub fn callback(&mut self) -> impl FnMut(u64, u64) {
         |written, total| {
-            self.0.get_or_insert_with(|| Progress::of_bytes("writing", total)).set(written);
+            self.0.get_or_insert_with(|| Progress::of_bytes(message::Writing.text(), total)).set(written);
             if written == total
                 && let Some(bar) = self.0.take()
             {

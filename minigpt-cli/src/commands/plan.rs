@@ -3,7 +3,9 @@
 use super::cluster;
 use super::train::announce_suggestion;
 use crate::config_file::Opened;
-use crate::language::{counted, duration, large, said, t, tr};
+use crate::language::messages::counts;
+use crate::language::messages::plan as message;
+use crate::language::{duration, large, said, tr};
 use crate::tensors::TensorTree;
 use crate::{config_file, models, output, screen};
 use anyhow::{Context, Result, ensure};
@@ -112,7 +114,7 @@ pub fn run(args: &PlanArgs) -> Result<()> {
         Some(rate) => rate,
         None => limit::product_rate(1024)?,
     };
-    ensure!(rate > 0.0 && rate.is_finite(), "--flops-per-second {rate}: it must be a positive number");
+    ensure!(rate > 0.0 && rate.is_finite(), "{}", message::FlopsPerSecondMust { rate: &rate });
     let answers = models.into_iter().map(|(name, config)| answer(args, name, config, rate));
     let answers = answers.collect::<Result<Vec<_>>>()?;
     match &answers[..] {
@@ -148,27 +150,33 @@ fn plan_run(config: &Path, args: &PlanArgs) -> Result<()> {
     }
     let mut table = Table::new(&[1]);
     let fits = match plan.free_bytes {
-        Some(free) => t!("of {} that are free", bytes(free)),
+        Some(free) => message::Free { free: &bytes(free) }.to_string(),
         None => String::new(),
     };
-    let epochs = plan.epochs.map_or_else(String::new, |epochs| t!("{epochs:.1} times through the data"));
-    let evaluation = t!("{} each, guessed from a step", duration(plan.seconds_per_evaluation));
-    let tokens = t!("{} tokens", count(plan.tokens_per_step));
-    table.row([tr("parameters"), &count(plan.parameters), ""]);
-    table.row([tr("memory"), &bytes(plan.train_bytes), &fits]);
-    table.row([tr("steps"), &count(plan.steps), &epochs]);
-    table.row([tr("a step"), &duration(plan.seconds_per_step), &t!("measured here, {tokens}")]);
-    table.row([tr("evaluations"), &count(plan.evaluations), &evaluation]);
-    table.row([tr("the run"), &duration(plan.seconds), tr("if the machine stays as busy as it is")]);
+    let epochs = plan
+        .epochs
+        .map_or_else(String::new, |epochs| message::TimesThroughData { epochs: &epochs }.to_string());
+    let evaluation =
+        message::EachGuessedFromStep { seconds_per_evaluation: &duration(plan.seconds_per_evaluation) }
+            .to_string();
+    let tokens = message::Tokens2 { tokens_per_step: &count(plan.tokens_per_step) }.to_string();
+    table.row([message::Parameters2.text(), &count(plan.parameters), ""]);
+    table.row([message::Memory.text(), &bytes(plan.train_bytes), &fits]);
+    table.row([message::Steps.text(), &count(plan.steps), &epochs]);
+    table.row([
+        message::Step.text(),
+        &duration(plan.seconds_per_step),
+        &message::MeasuredHere { tokens: &tokens }.to_string(),
+    ]);
+    table.row([message::Evaluations.text(), &count(plan.evaluations), &evaluation]);
+    table.row([message::TheRun.text(), &duration(plan.seconds), message::IfMachineStaysBusy.text()]);
     let cluster = cluster.as_ref().map_or_else(String::new, cluster::describe);
     output::text(&(table.draw_within(screen::table_columns()) + &cluster))
 }
 
 /// The models to plan for, by name, with the changes that were asked for.
 fn models(args: &PlanArgs) -> Result<Vec<(String, Config)>> {
-    let open = |name: &Path| {
-        load_config(&models::find(name)?).context("the model's configuration could not be read")
-    };
+    let open = |name: &Path| load_config(&models::find(name)?).context(message::ModelsConfigurationCouldNot);
     let named = match (&args.model, &args.preset, &args.models[..]) {
         (Some(folder), ..) => vec![(folder.display().to_string(), open(folder)?)],
         (None, Some(name), _) => vec![(name.clone(), Config::preset(name)?)],
@@ -211,8 +219,8 @@ fn answer(args: &PlanArgs, name: String, config: Config, rate: f64) -> Result<An
     let block_size = args.block_size.map_or(config.block_size, |n| n as usize);
     ensure!(
         block_size <= config.block_size,
-        "--block-size {block_size} is more than the model's context of {}; change that with --set block_size={block_size}",
-        config.block_size
+        "{}",
+        message::BlockSizeMoreThan { block_size: &block_size, other_block_size: &config.block_size }
     );
     let plan = Plan::new(&config, args.batch_size as usize, block_size);
     let tokens = args.tokens.unwrap_or(plan.optimal_tokens);
@@ -251,14 +259,14 @@ fn sizes(answers: &[Answer]) -> String {
     let mut table = Table::new(&[1, 2, 3, 4, 5, 6, 7, 8]);
     table.row([
         "",
-        tr("layers"),
-        tr("heads"),
-        tr("width"),
-        tr("context"),
-        tr("parameters"),
-        tr("to run"),
-        tr("to train"),
-        tr("expected loss"),
+        message::Layers.text(),
+        message::Heads.text(),
+        message::Width.text(),
+        message::Context.text(),
+        message::Parameters2.text(),
+        message::ToRun.text(),
+        message::Train.text(),
+        message::ExpectedLoss.text(),
     ]);
     for Answer { name, plan, config, expected_loss, .. } in answers {
         table.row([
@@ -274,11 +282,11 @@ fn sizes(answers: &[Answer]) -> String {
         ]);
     }
     let batch = answers.first().map_or(0, |answer| answer.plan.batch_size);
-    t!(
-        "Sizes; training with {} rows in a batch, f32\n{}",
-        count(batch as u64),
-        table.draw_within(screen::table_columns())
-    )
+    message::SizesTrainingRowsBatch {
+        batch: &count(batch as u64),
+        table: &table.draw_within(screen::table_columns()),
+    }
+    .to_string()
 }
 
 /// How attention grows with the context.
@@ -286,10 +294,10 @@ fn attention(answers: &[Answer]) -> String {
     let mut table = Table::new(&[1, 2, 3, 4]);
     table.row([
         "",
-        tr("context T"),
-        tr("attention"),
-        tr("of the forward pass"),
-        tr("T × T weights of a layer"),
+        message::ContextT.text(),
+        message::Attention.text(),
+        message::ForwardPass.text(),
+        message::TTWeightsLayer.text(),
     ]);
     for Answer { name, attention, .. } in answers {
         let name = shown(name);
@@ -303,31 +311,30 @@ fn attention(answers: &[Answer]) -> String {
             ]);
         }
     }
-    t!(
-        "\nAttention over one row grows with T²; its weights are not kept\n{}",
-        table.draw_within(screen::table_columns())
-    )
+    message::AttentionOverOneRow { table: &table.draw_within(screen::table_columns()) }.to_string()
 }
 
 fn describe(answer: &Answer) -> String {
     let Answer { plan, config, .. } = answer;
     let title = shown(&answer.name);
-    let shape = t!(
-        "{title}: {}, {}, width {}, context {}, vocabulary {}\n",
-        counted(config.n_layer as u64, "layer"),
-        counted(config.n_head as u64, "head"),
-        count(config.n_embd as u64),
-        count(config.block_size as u64),
-        count(config.vocab_size as u64),
-    );
-    let training = t!(
-        "\nTraining memory, f32, {} rows of {} tokens\n",
-        count(plan.batch_size as u64),
-        count(plan.block_size as u64)
-    );
+    let shape = message::WidthContextVocabulary {
+        title: &title,
+        n_layer: &(counts::Layers { n: config.n_layer as u64 }.to_string()),
+        n_head: &(counts::Heads { n: config.n_head as u64 }.to_string()),
+        n_embd: &count(config.n_embd as u64),
+        block_size: &count(config.block_size as u64),
+        vocab_size: &count(config.vocab_size as u64),
+    }
+    .to_string();
+    let training = message::TrainingMemoryF32Rows {
+        batch_size: &count(plan.batch_size as u64),
+        block_size: &count(plan.block_size as u64),
+    }
+    .to_string();
     let rate = format!("{}FLOP/s", metric(answer.flops_per_second));
-    let where_from = if answer.measured { tr("measured here on matrix products") } else { tr("as given") };
-    let time = t!("\nTime at {rate} ({where_from}); real training reaches a part of that rate\n");
+    let where_from =
+        if answer.measured { message::MeasuredHereMatrixProducts.text() } else { message::Given.text() };
+    let time = message::TimeRealTrainingReaches { rate: &rate, where_from: &where_from }.to_string();
     let attention = attention(std::slice::from_ref(answer));
     let cluster = answer.cluster.as_ref().map_or_else(String::new, cluster::describe);
     [shape, parameters(plan), training, memory(plan), attention, time, times(answer), cluster].concat()
@@ -337,30 +344,30 @@ fn parameters(plan: &Plan) -> String {
     let p = &plan.parameters;
     let mut table = Table::new(&[1, 2]);
     let parts = [
-        (tr("token embedding"), p.token_embedding),
-        (tr("position embedding"), p.position_embedding),
-        (tr("attention"), p.attention),
+        (message::TokenEmbedding.text(), p.token_embedding),
+        (message::PositionEmbedding.text(), p.position_embedding),
+        (message::Attention.text(), p.attention),
         ("MLP", p.mlp),
-        (tr("norms"), p.norm),
-        (tr("output head"), p.head),
+        (message::Norms.text(), p.norm),
+        (message::OutputHead.text(), p.head),
     ];
     for (name, n) in parts.into_iter().filter(|(_, n)| *n > 0) {
         table.row([name, &count(n), &format!("{:.1} %", 100.0 * n as f64 / p.total as f64)]);
     }
-    table.row([tr("all"), &count(p.total), ""]);
-    t!("\nParameters\n{}", table.draw_within(screen::table_columns()))
+    table.row([message::All.text(), &count(p.total), ""]);
+    message::Parameters { table: &table.draw_within(screen::table_columns()) }.to_string()
 }
 
 fn memory(plan: &Plan) -> String {
     let m = &plan.train_memory;
     let mut table = Table::new(&[1]);
-    table.row([tr("weights"), &bytes(m.weights), ""]);
-    table.row([tr("gradients"), &bytes(m.gradients), ""]);
-    table.row([tr("AdamW's moments"), &bytes(m.moments), ""]);
-    table.row([tr("activations"), &bytes(m.activations), tr("(an estimate)")]);
-    table.row([tr("all"), &bytes(plan.train_bytes), ""]);
-    let cache = t!("(with {} of cache for one full context)", bytes(plan.cache_bytes));
-    table.row([tr("to run it"), &bytes(plan.inference_bytes), &cache]);
+    table.row([message::Weights.text(), &bytes(m.weights), ""]);
+    table.row([message::Gradients.text(), &bytes(m.gradients), ""]);
+    table.row([message::AdamwsMoments.text(), &bytes(m.moments), ""]);
+    table.row([message::Activations.text(), &bytes(m.activations), message::Estimate.text()]);
+    table.row([message::All.text(), &bytes(plan.train_bytes), ""]);
+    let cache = message::CacheOneFullContext { cache_bytes: &bytes(plan.cache_bytes) }.to_string();
+    table.row([message::Run.text(), &bytes(plan.inference_bytes), &cache]);
     table.draw_within(screen::table_columns())
 }
 
@@ -368,33 +375,33 @@ fn times(answer: &Answer) -> String {
     let Answer { plan, .. } = answer;
     let mut table = Table::new(&[1]);
     table.row([
-        tr("a token"),
+        message::Token.text(),
         &format!("{}FLOP", metric(plan.train_flops_per_token as f64)),
-        tr("forward and backward"),
+        message::ForwardBackward.text(),
     ]);
     table.row([
-        tr("a step"),
+        message::Step.text(),
         &duration(answer.seconds_per_step),
         &format!("{}FLOP", metric(plan.train_flops_per_step as f64)),
     ]);
-    let tokens = t!("{} tokens", large(answer.tokens as f64));
+    let tokens = message::Tokens { tokens: &large(answer.tokens as f64) }.to_string();
     table.row([&tokens, &duration(answer.seconds), ""]);
     match &answer.expected {
         Ok(expected) => {
             let terms = &expected.terms;
             let sum = format!("{:.2} + {:.2} + {:.2}", terms.floor, terms.size, terms.data);
             table.row([
-                tr("expected loss"),
+                message::ExpectedLoss.text(),
                 &format!("{:.2}", expected.loss),
-                &t!("{sum}: what stays, what size and what data would take away"),
+                &message::WhatStaysWhatSize { sum: &sum }.to_string(),
             ]);
             table.row(["", "", tr(expected.source)]);
             if expected.extrapolation {
-                table.row(["", "", tr("extrapolated far beyond the runs behind that law")]);
+                table.row(["", "", message::ExtrapolatedFarBeyondRuns.text()]);
             }
         }
         Err(withheld) => {
-            table.row([tr("expected loss"), "–", tr(withheld.reason())]);
+            table.row([message::ExpectedLoss.text(), "–", tr(withheld.reason())]);
         }
     }
     table.draw_within(screen::table_columns())

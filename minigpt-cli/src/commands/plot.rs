@@ -1,6 +1,7 @@
 //! `minigpt plot`: the losses of one or several training runs in one picture.
 
-use crate::language::{picture, t, tr};
+use crate::language::messages::plot as message;
+use crate::language::picture;
 use crate::{output, screen};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -58,7 +59,7 @@ impl From<X> for Axis {
 pub fn svg_file(path: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(path);
     let svg = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("svg"));
-    if svg { Ok(path) } else { Err("the picture is an SVG file: its name must end in .svg".to_owned()) }
+    if svg { Ok(path) } else { Err(message::PictureSvgFileName.text().to_owned()) }
 }
 
 #[derive(Serialize)]
@@ -86,7 +87,7 @@ pub fn run(args: &PlotArgs) -> Result<()> {
     let runs: Vec<(String, Vec<StepRecord>)> = names.into_iter().zip(records).collect();
     let (out, axis) = (args.out.clone().unwrap_or_else(|| default_out(&folders)), args.x.into());
     let chart = loss_chart(&runs, axis);
-    write_file(&out, chart.svg().as_bytes()).context("the picture could not be drawn")?;
+    write_file(&out, chart.svg().as_bytes()).context(message::PictureCouldNotDrawn)?;
     let answers = answers(&folders, &runs);
     if args.json {
         return output::json(&Answer { out: &out, runs: answers });
@@ -94,7 +95,7 @@ pub fn run(args: &PlotArgs) -> Result<()> {
     let picture = picture(chart, screen::picture_columns(), colours());
     let picture = if picture.is_empty() { picture } else { format!("{picture}\n") };
     output::drawn(&picture)?;
-    output::text(&t!("{}\ndrawn in {}\n", table(&answers), out.display()))
+    output::text(&message::Drawn { answers: &table(&answers), out: &out.display() }.to_string())
 }
 
 /// Whether a person looks at this, on a terminal with colours.
@@ -107,19 +108,19 @@ fn runs_in(run: &Path) -> Result<Vec<PathBuf>> {
     if !run.is_dir() || run.join(METRICS).exists() {
         return Ok(vec![run.to_owned()]);
     }
-    let entries = std::fs::read_dir(run).with_context(|| format!("could not read {}", run.display()))?;
+    let entries =
+        std::fs::read_dir(run).with_context(|| message::CouldNotRead { run: &run.display() }.to_string())?;
     let mut found: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.join(METRICS).is_file())
         .collect();
     found.sort();
     if found.is_empty() {
-        bail!(
-            "{} is neither a training run nor a folder of runs: there is no {METRICS} in it",
-            run.display()
-        );
+        bail!("{}", message::NeitherTrainingRunNor { run: &run.display(), file: &METRICS });
     }
-    output::note(&format!("{} is a folder of {} runs", run.display(), count(found.len() as u64)));
+    output::note(
+        &message::FolderRuns { run: &run.display(), found: &(count(found.len() as u64)) }.to_string(),
+    );
     Ok(found)
 }
 
@@ -140,17 +141,18 @@ fn each_once(runs: Vec<PathBuf>) -> Vec<PathBuf> {
 /// The records of a run, given by its folder or by the file itself.
 fn read(run: &Path) -> Result<Vec<StepRecord>> {
     if !run.exists() {
-        bail!("{}: there is no such folder", run.display());
+        bail!("{}", message::ThereNoSuchFolder { run: &run.display() });
     }
     let file = if run.is_dir() { run.join(METRICS) } else { run.to_owned() };
-    let log = record::read(&file).with_context(|| format!("{} could not be plotted", run.display()))?;
+    let log =
+        record::read(&file).with_context(|| message::CouldNotPlotted { run: &run.display() }.to_string())?;
     for Damage { line, problem } in log.damaged.iter().take(MOST_DAMAGES) {
         let file = file.display();
-        output::note(&format!("{file}: line {line} is not a record ({problem}) and is left out"));
+        output::note(&message::LineNotRecordLeft { file: &file, line: &line, problem: &problem }.to_string());
     }
     if log.damaged.len() > MOST_DAMAGES {
         let more = log.damaged.len() - MOST_DAMAGES;
-        output::note(&format!("{}: {more} more lines are not records", file.display()));
+        output::note(&message::MoreLinesNotRecords { file: &file.display(), more: &more }.to_string());
     }
     Ok(log.records)
 }
@@ -193,13 +195,13 @@ fn answers<'a>(paths: &'a [PathBuf], runs: &'a [(String, Vec<StepRecord>)]) -> V
 fn table(runs: &[RunAnswer<'_>]) -> String {
     let mut table = Table::new(&[1, 2, 3, 4, 5, 6]);
     table.row([
-        tr("run"),
-        tr("steps"),
-        tr("last loss"),
-        tr("best validation"),
-        tr("at step"),
-        tr("tokens"),
-        tr("time"),
+        message::Run.text(),
+        message::Steps.text(),
+        message::LastLoss.text(),
+        message::BestValidation.text(),
+        message::Step.text(),
+        message::Tokens.text(),
+        message::Time.text(),
     ]);
     let loss = |loss: Option<f64>| loss.map_or("–".to_owned(), |loss| decimal(loss, 4));
     for RunAnswer { name, summary, .. } in runs {

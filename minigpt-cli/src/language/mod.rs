@@ -7,19 +7,21 @@
 
 mod catalogue;
 mod chart;
-#[cfg(test)]
-mod completeness;
+mod chinese;
 mod help;
+#[allow(dead_code, reason = "while messages move here")]
+pub mod messages;
 mod template;
 mod translate;
 
 pub use chart::picture;
+#[allow(unused_imports, reason = "while messages move here")]
+pub use chinese::Chinese;
 pub use help::{in_language, page};
 pub use translate::{error, translated};
 
 use catalogue::CATALOGUE;
 use clap::ValueEnum;
-use minigpt_charts::count;
 use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, Ordering};
 use template::{Template, normal};
@@ -92,16 +94,6 @@ fn said_in(language: Language, text: &str, english: String) -> String {
     chinese.and_then(|chinese| Some(chinese.fill(&values()?))).unwrap_or(english)
 }
 
-/// `3 bad lines`, or how one counts them in Chinese.
-pub fn counted(number: u64, thing: &str) -> String {
-    if current() == Language::Zh
-        && let Some(chinese) = CATALOGUE.exact(&format!("{{n}} {thing}"))
-    {
-        return Template::parse(chinese).fill(&[("n".to_owned(), count(number))]);
-    }
-    minigpt_charts::counted(number, thing)
-}
-
 /// `format!` in the chosen language; the text is a key of the catalogue.
 macro_rules! t {
     ($text:literal $($arguments:tt)*) => {
@@ -121,6 +113,15 @@ fn duration_in(language: Language, seconds: f64) -> String {
         Some((_, "days")) => said_in(language, "{number} days", english),
         Some((_, "years")) => said_in(language, "{number} years", english),
         _ => english,
+    }
+}
+
+/// A message of a library in the chosen language.
+#[allow(dead_code, reason = "while messages move here")]
+pub fn local(message: &(impl Chinese + ?Sized)) -> String {
+    match current() {
+        Language::En => message.to_string(),
+        Language::Zh => message.chinese(),
     }
 }
 

@@ -38,12 +38,6 @@ pub(super) fn normal(text: &str) -> String {
     key + rest
 }
 
-/// A text without holes as a key.
-#[cfg(test)]
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('{', "{{").replace('}', "}}")
-}
-
 impl Template {
     /// Reads a key or its translation.
     pub(super) fn parse(text: &str) -> Self {
@@ -113,22 +107,6 @@ impl Template {
         };
         !self.has_holes() || self.0.iter().map(words).sum::<usize>() > 1
     }
-
-    /// The names of the holes, in order; those that stand directly side by side as one.
-    #[cfg(test)]
-    pub(super) fn holes(&self) -> Vec<String> {
-        let mut holes: Vec<String> = Vec::new();
-        let mut beside = false;
-        for part in &self.0 {
-            match (part, holes.last_mut()) {
-                (Part::Hole(name), Some(last)) if beside => *last += &format!("+{name}"),
-                (Part::Hole(name), _) => holes.push(name.clone()),
-                (Part::Text(_), _) => {}
-            }
-            beside = matches!(part, Part::Hole(_));
-        }
-        holes
-    }
 }
 
 /// Matches parts from left to right, each hole as short as it can be.
@@ -169,7 +147,6 @@ mod tests {
     fn format_strings_become_keys() {
         assert_eq!(normal("{} of {x:?}, {:.1} %, {{a}} {0}"), "{0} of {x}, {1} %, {{a}} {0}");
         assert_eq!(Template::parse("{{a}} {b}").fill(&[("b".into(), "c".into())]), "{a} c");
-        assert_eq!(escaped("{\"ids\"}"), "{{\"ids\"}}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Messages that arrive as they would be printed, in Chinese: notes, errors of libraries, what clap says.
 
 use super::catalogue::{CATALOGUE, Found};
-use super::{Language, current};
+use super::{Language, chinese, current};
 use std::borrow::Cow;
 
 /// Messages inside messages are looked for so deep.
@@ -29,7 +29,9 @@ pub fn error(error: &anyhow::Error) -> String {
     match current() {
         Language::En => format!("error: {error:#}"),
         Language::Zh => {
-            let causes = error.chain().map(|cause| translated(&cause.to_string()).into_owned());
+            let causes = error.chain().map(|cause| {
+                chinese::of_error(cause).unwrap_or_else(|| translated(&cause.to_string()).into_owned())
+            });
             format!("错误：{}", causes.collect::<Vec<_>>().join("："))
         }
     }

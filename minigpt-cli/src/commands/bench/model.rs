@@ -1,7 +1,7 @@
 //! Which model is measured: a preset with another shape, or a model folder. What doesn't fit the memory is refused
 //! before it is asked for.
 
-use crate::language::{counted, t};
+use crate::language::messages::{bench as message, counts};
 use crate::models;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -63,10 +63,10 @@ impl ModelArgs {
             let changed = [self.n_layer, self.n_head, self.n_embd, self.vocab_size, self.block_size];
             ensure!(
                 changed.iter().all(Option::is_none) && self.changes.is_empty(),
-                "{}: a model is measured as it is; only a preset can be changed",
-                model.display()
+                "{}",
+                message::ModelMeasuredOnlyPreset { model: &model.display() }
             );
-            return load_config(&models::find(model)?).context("the model's configuration could not be read");
+            return load_config(&models::find(model)?).context(message::ModelsConfigurationCouldNot);
         }
         let config = settings::change(Config::preset(self.preset())?, &self.changes)?;
         let or = |changed: Option<u32>, size: usize| changed.map_or(size, |n| n as usize);
@@ -87,7 +87,7 @@ impl ModelArgs {
         match self.folder() {
             Some(model) => {
                 let place = ModelPlace::find(model)?;
-                Ok(load(&place.path, &Device::Cpu).context("the model could not be loaded")?.gpt)
+                Ok(load(&place.path, &Device::Cpu).context(message::ModelCouldNotLoaded)?.gpt)
             }
             None => Ok(Gpt::new(config.clone(), super::SEED, &Device::Cpu)?),
         }
@@ -111,14 +111,15 @@ impl ModelArgs {
     /// What to call it.
     pub fn title(&self, config: &Config) -> String {
         let name = self.folder().map_or(self.preset().to_owned(), |model| model.display().to_string());
-        t!(
-            "{name} ({}, {}, width {}, vocabulary {}, {} parameters)",
-            counted(config.n_layer as u64, "layer"),
-            counted(config.n_head as u64, "head"),
-            config.n_embd,
-            count(config.vocab_size as u64),
-            count(Count::of(config).total),
-        )
+        message::WidthVocabularyParameters {
+            name: &name,
+            n_layer: &(counts::Layers { n: config.n_layer as u64 }.to_string()),
+            n_head: &(counts::Heads { n: config.n_head as u64 }.to_string()),
+            n_embd: &config.n_embd,
+            vocab_size: &count(config.vocab_size as u64),
+            total: &count(Count::of(config).total),
+        }
+        .to_string()
     }
 }
 
@@ -127,9 +128,12 @@ pub fn check_memory(needed: u64, try_instead: &str) -> Result<()> {
     let Some(available) = machine::available_memory() else { return Ok(()) };
     ensure!(
         needed <= available,
-        "this takes about {}, but only {} of memory are free; try {try_instead}",
-        bytes(needed),
-        bytes(available)
+        "{}",
+        message::TakesAboutButOnly {
+            needed: &bytes(needed),
+            available: &bytes(available),
+            try_instead: &try_instead
+        }
     );
     Ok(())
 }
@@ -138,8 +142,8 @@ pub fn check_memory(needed: u64, try_instead: &str) -> Result<()> {
 pub fn fits(tokens: usize, config: &Config, option: &str) -> Result<()> {
     ensure!(
         tokens <= config.block_size,
-        "{tokens} tokens do not fit the model's context of {}; make {option} smaller, or a preset's --block-size larger",
-        config.block_size
+        "{}",
+        message::TokensDoNotFit { tokens: &tokens, block_size: &config.block_size, option: &option }
     );
     Ok(())
 }

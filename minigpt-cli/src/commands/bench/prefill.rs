@@ -5,7 +5,7 @@ use super::report::{Report, Weights, Work};
 use super::times::Times;
 use super::{NOTES, random_prompts};
 use crate::dtype;
-use crate::language::t;
+use crate::language::messages::bench as message;
 use anyhow::Result;
 use clap::Args;
 use minigpt_generate::{GenerationConfig, Generator};
@@ -47,14 +47,12 @@ pub fn run(args: &PrefillArgs) -> Result<()> {
     let prompt = args.prompt_length.map_or((config.block_size - 1).clamp(1, 512), |n| n as usize);
     fits(prompt, &config, "--prompt-length")?;
     let rows = args.batch_size as usize;
-    check_memory(
-        inference_bytes(&config, rows, prompt, prompt + 1),
-        "a smaller --batch-size, --prompt-length or --n-embd",
-    )?;
+    check_memory(inference_bytes(&config, rows, prompt, prompt + 1), message::SmallerBatchSizePrompt.text())?;
     let gpt = args.model.open_as(&config, args.dtype)?;
     let prompts = random_prompts(rows, prompt, config.vocab_size);
     let times = Times::of(args.warm_up, args.repeat, || read(&gpt, &prompts))?;
-    let title = t!("prefill {}: {rows} × {prompt} tokens", args.model.title(&config));
+    let title = message::PrefillTokens { config: &args.model.title(&config), rows: &rows, prompt: &prompt }
+        .to_string();
     let work = Work { weights: Some(Weights::of(&gpt)), ..work(&config, rows, prompt) };
     Report::new("prefill", config, work, &times)?.show(args.json, &title)
 }

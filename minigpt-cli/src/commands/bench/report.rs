@@ -1,7 +1,7 @@
 //! What was measured, beside what the machine can do: for programs and for people.
 
 use super::times::Times;
-use crate::language::{counted, t, tr};
+use crate::language::messages::{bench as message, counts};
 use crate::{dtype, output, screen};
 use anyhow::Result;
 use minigpt::limit::Limit;
@@ -107,15 +107,19 @@ impl Report {
 
     fn figures(&self) -> String {
         let mut table = Table::new(&[1, 2]);
-        let median = t!("median of {}", self.repeats);
-        table.row(["", tr("best"), &median]);
-        table.row([tr("tokens/s"), &rate(self.tokens_per_second), &rate(self.median_tokens_per_second)]);
-        table.row([tr("ms a step"), &rate(self.ms_per_step), &rate(self.median_ms_per_step)]);
+        let median = message::Median { repeats: &self.repeats }.to_string();
+        table.row(["", message::Best.text(), &median]);
+        table.row([
+            message::TokensS.text(),
+            &rate(self.tokens_per_second),
+            &rate(self.median_tokens_per_second),
+        ]);
+        table.row([message::MsStep.text(), &rate(self.ms_per_step), &rate(self.median_ms_per_step)]);
         if let Some(peak) = self.peak_rss_bytes {
-            table.row([tr("memory at most"), &bytes(peak)]);
+            table.row([message::MemoryMost.text(), &bytes(peak)]);
         }
         if let Some(Weights { dtype, weights_bytes }) = &self.weights {
-            table.row([tr("weights"), dtype, &bytes(*weights_bytes)]);
+            table.row([message::Weights.text(), dtype, &bytes(*weights_bytes)]);
         }
         table.draw_within(screen::table_columns())
     }
@@ -123,16 +127,16 @@ impl Report {
 
 /// The machine's limit, and which part of it was reached.
 pub fn limits(limit: &Limit, report: Option<&Report>) -> String {
-    let threads = counted(limit.threads as u64, "thread");
+    let threads = counts::Threads { n: limit.threads as u64 }.to_string();
     let mut table = Table::new(&[1, 2, 3]);
-    let [reached, share] = report.map_or(["", ""], |_| [tr("reached"), tr("share")]);
-    table.row([tr("the machine's limit"), &threads, reached, share]);
+    let [reached, share] = report.map_or(["", ""], |_| [message::Reached.text(), message::Share.text()]);
+    table.row([message::MachinesLimit.text(), &threads, reached, share]);
     let flops = report.map(|report| report.model_flops_per_second);
     let read = report.and_then(|report| report.reading).map(|reading| reading.read_bytes_per_second);
     let rows = [
-        (tr("matrix products"), "FLOP/s", limit.product_flops_per_second, flops),
-        (tr("multiply-adds alone"), "FLOP/s", limit.multiply_add_flops_per_second, flops),
-        (tr("reading memory"), "B/s", limit.read_bytes_per_second, read),
+        (message::MatrixProducts.text(), "FLOP/s", limit.product_flops_per_second, flops),
+        (message::MultiplyAddsAlone.text(), "FLOP/s", limit.multiply_add_flops_per_second, flops),
+        (message::ReadingMemory.text(), "B/s", limit.read_bytes_per_second, read),
     ];
     for (name, unit, limit, reached) in rows {
         let shown = |rate: f64| format!("{}{unit}", metric(rate));

@@ -1,5 +1,6 @@
 //! The same work several times over: how long it took at best, and in the middle.
 
+use crate::language::messages::bench as message;
 use crate::progress::Progress;
 use anyhow::Result;
 use std::time::Duration;
@@ -13,7 +14,8 @@ impl Times {
     /// says how long its measured part took.
     pub fn of(warm_up: u32, repeats: u32, mut work: impl FnMut() -> Result<Duration>) -> Result<Self> {
         let repeats = repeats.max(1);
-        let mut progress = Progress::of_steps("measuring", u64::from(warm_up) + u64::from(repeats));
+        let mut progress =
+            Progress::of_steps(message::Measuring.text(), u64::from(warm_up) + u64::from(repeats));
         let mut times = Vec::new();
         for repeat in 0..u64::from(warm_up) + u64::from(repeats) {
             let time = work()?;

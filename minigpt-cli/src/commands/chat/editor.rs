@@ -3,6 +3,7 @@
 use super::history::{self, History};
 use super::lines::{Lines, Said};
 use super::talk::COMMANDS;
+use crate::language::messages::chat as message;
 use anyhow::{Context as _, Result};
 use minigpt::ChatSettings;
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
@@ -32,9 +33,9 @@ impl Terminal {
     /// Opens the terminal, with what was typed in earlier chats.
     pub fn open() -> Result<Self> {
         let config = Config::builder().completion_type(CompletionType::List);
-        let config = config.max_history_size(history::LENGTH).context("the terminal can't be read")?.build();
+        let config = config.max_history_size(history::LENGTH).context(message::TerminalCantRead)?.build();
         let earlier = MemHistory::with_config(&config);
-        let mut editor = Editor::with_history(config, earlier).context("the terminal can't be read")?;
+        let mut editor = Editor::with_history(config, earlier).context(message::TerminalCantRead)?;
         editor.set_helper(Some(Completion(FilenameCompleter::new())));
         let history = History::of_user();
         for message in history.read() {
@@ -64,7 +65,7 @@ impl Terminal {
                 Err(ReadlineError::Eof) => {
                     return Ok(lines.finish().map_or(Typed::End, Typed::Said));
                 }
-                Err(error) => return Err(error).context("the terminal can't be read"),
+                Err(error) => return Err(error).context(message::TerminalCantRead),
             }
         }
     }

@@ -7,6 +7,7 @@ mod remote;
 mod settings;
 mod talk;
 
+use crate::language::messages::chat as message;
 use crate::models::{self, ContextArgs, LoadArgs};
 use crate::sampling::{self, SamplingArgs};
 use crate::structured::StructuredArgs;
@@ -61,10 +62,10 @@ static STOP: AtomicBool = AtomicBool::new(false);
 pub fn run(args: &ChatArgs) -> Result<()> {
     if let Some(url) = &args.server {
         let name = args.model.as_ref().map(|name| name.to_string_lossy().into_owned());
-        ctrlc::set_handler(stop_answer).context("Ctrl-C could not be watched")?;
+        ctrlc::set_handler(stop_answer).context(message::CtrlCCouldNot)?;
         return Remote::open(url, args.api_key.clone(), name, &args.sampling)?.run();
     }
-    let model = args.model.as_ref().context("no model was named")?;
+    let model = args.model.as_ref().context(message::NoModelNamed)?;
     let model = args.window.apply(args.load.open(model)?)?;
     let format = match args.format {
         Some(FormatName::Qa) => Format::Qa,
@@ -88,13 +89,14 @@ pub fn begin(
     sampling.apply(&mut chat.settings.generation);
     chat.settings.generation.validate()?;
     for change in changes {
-        let (name, value) =
-            change.split_once('=').with_context(|| format!("--set {change}: write name=value"))?;
+        let (name, value) = change
+            .split_once('=')
+            .with_context(|| message::SetWriteNameValue { change: &change }.to_string())?;
         chat.settings.set(name.trim(), value.trim())?;
     }
     sampling::say_unused(&chat.settings.generation, &sampling.of_a_draw());
     sampling::say_unused_window(&chat.settings.generation, "repeat_last_n");
-    ctrlc::set_handler(stop_answer).context("Ctrl-C could not be watched")?;
+    ctrlc::set_handler(stop_answer).context(message::CtrlCCouldNot)?;
     Ok(chat)
 }
 

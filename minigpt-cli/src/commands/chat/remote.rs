@@ -4,7 +4,7 @@ use super::STOP;
 use super::editor::{Terminal, Typed};
 use super::lines::{Lines, Said};
 use crate::input::{self, MOST_TEXT};
-use crate::language::t;
+use crate::language::messages::chat as message;
 use crate::sampling::SamplingArgs;
 use crate::{language, output};
 use anyhow::{Context, Result, bail, ensure};
@@ -80,14 +80,14 @@ impl Remote {
             &mut text,
         )?;
         let list: Value =
-            serde_json::from_str(&text).with_context(|| format!("{url}: not a list of models"))?;
+            serde_json::from_str(&text).with_context(|| message::NotListModels { url: &url }.to_string())?;
         let first = list["data"][0]["id"].as_str();
-        Ok(first.with_context(|| format!("{url}: the server has no model"))?.to_owned())
+        Ok(first.with_context(|| message::ServerNoModel { url: &url }.to_string())?.to_owned())
     }
 
     /// An answer that is none of an error, whose words are told otherwise.
     fn checked(&self, answer: Result<Response<Body>, ureq::Error>, url: &str) -> Result<Response<Body>> {
-        let answer = answer.with_context(|| format!("{url} can't be reached"))?;
+        let answer = answer.with_context(|| message::CantReached { url: &url }.to_string())?;
         if answer.status().is_success() {
             return Ok(answer);
         }
@@ -97,9 +97,7 @@ impl Remote {
         let message = message.as_ref().and_then(|json| json["error"]["message"].as_str());
         match message {
             _ if status == StatusCode::UNAUTHORIZED => {
-                bail!(
-                    "{url}: {status}: the key is missing or wrong: give it with --api-key KEY, or in MINIGPT_API_KEY"
-                )
+                bail!("{}", message::KeyMissingOrWrong { url: &url, status: &status })
             }
             Some(message) => bail!("{url}: {status}: {message}"),
             None => bail!("{url}: {status}"),
@@ -108,11 +106,11 @@ impl Remote {
 
     /// Talks until somebody leaves.
     pub fn run(&mut self) -> Result<()> {
-        output::note(&format!("talking with {} on {}", self.model, self.base));
+        output::note(&message::Talking { model: &self.model, base: &self.base }.to_string());
         if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
             return self.answer_lines();
         }
-        output::note("ask away; /help lists what else you can type");
+        output::note(message::AskAwayHelpLists.text());
         let mut terminal = Terminal::open()?;
         loop {
             match terminal.read()? {
@@ -121,7 +119,7 @@ impl Remote {
                         return Ok(());
                     }
                 }
-                Typed::Interrupted => output::note("/quit or Ctrl-D leaves"),
+                Typed::Interrupted => output::note(message::QuitOrCtrlD.text()),
                 Typed::End => return Ok(()),
             }
         }
@@ -132,9 +130,13 @@ impl Remote {
         let mut lines = Lines::default();
         let mut stdin = std::io::stdin().lock();
         while let Some(line) = input::line(&mut stdin, MOST_TEXT)? {
-            let line = std::str::from_utf8(&line).context("standard input is not UTF-8 text")?;
+            let line = std::str::from_utf8(&line).context(message::StandardInputNotUtf)?;
             let said = lines.push(line.trim_end_matches('\r'));
-            ensure!(lines.len() as u64 <= MOST_TEXT, "a message has more than {}", bytes(MOST_TEXT));
+            ensure!(
+                lines.len() as u64 <= MOST_TEXT,
+                "{}",
+                message::MessageMoreThan { most_text: &bytes(MOST_TEXT) }
+            );
             match said {
                 Some(Said::Message(message)) => self.answer(&message)?,
                 Some(command) if !self.take(&command)? => return Ok(()),
@@ -160,10 +162,10 @@ impl Remote {
                 "quit" | "exit" | "bye" => return Ok(false),
                 "reset" | "clear" => {
                     self.messages.clear();
-                    output::note("forgotten");
+                    output::note(message::Forgotten.text());
                 }
                 "help" | "?" => output::note(HELP),
-                other => output::note(&format!("there is no /{other} in a chat with a server\n{HELP}")),
+                other => output::note(&message::ThereNoChatServer { other: &other, help: &HELP }.to_string()),
             },
         }
         Ok(true)
@@ -195,7 +197,7 @@ impl Remote {
         }
         let answer = self.checked(request.send(body.to_string()), &url)?;
         if let Some(unknown) = unknown(&answer) {
-            output::quote(&t!("your message: the vocabulary of the model lacks {unknown}"));
+            output::quote(&message::YourMessageVocabularyModel { unknown: &unknown }.to_string());
         }
         let mut lines = BufReader::new(answer.into_body().into_reader());
         let mut said = String::new();
@@ -243,16 +245,16 @@ fn next_event(lines: &mut impl BufRead) -> Result<Option<Value>> {
     loop {
         let mut line = Vec::new();
         let read = std::io::Read::take(&mut *lines, LARGEST).read_until(b'\n', &mut line);
-        if read.context("the answer broke off")? == 0 {
+        if read.context(message::AnswerBrokeOff)? == 0 {
             return Ok(None);
         }
-        let line = String::from_utf8(line).context("the answer is not UTF-8 text")?;
+        let line = String::from_utf8(line).context(message::AnswerNotUtfText)?;
         match line.trim_end().strip_prefix("data:").map(str::trim_start) {
             None => {}
             Some("[DONE]") => return Ok(None),
             Some(event) => {
                 let event = serde_json::from_str(event);
-                return Ok(Some(event.context("the answer is none of a server for OpenAI's clients")?));
+                return Ok(Some(event.context(message::AnswerNoneServerOpenais)?));
             }
         }
     }

@@ -6,7 +6,8 @@ use super::lines::{Lines, Said};
 use super::settings;
 use crate::arguments::{RANDOM, draw_seed};
 use crate::input::{self, MOST_TEXT};
-use crate::language::{t, tr};
+use crate::language::messages::chat as message;
+use crate::language::tr;
 use crate::{language, output, sampling};
 use anyhow::{Context, Result, ensure};
 use minigpt::{ChatSettings, Conversation, Format, ModelFolder};
@@ -68,7 +69,7 @@ impl Chat {
         if !terminal {
             return self.answer_lines();
         }
-        output::note("ask away; /help lists what else you can type");
+        output::note(message::AskAwayHelpLists.text());
         let mut terminal = Terminal::open()?;
         loop {
             match terminal.read()? {
@@ -77,7 +78,7 @@ impl Chat {
                         return Ok(());
                     }
                 }
-                Typed::Interrupted => output::note("/quit or Ctrl-D leaves"),
+                Typed::Interrupted => output::note(message::QuitOrCtrlD.text()),
                 Typed::End => return Ok(()),
             }
         }
@@ -85,7 +86,7 @@ impl Chat {
 
     /// Answers one message and nothing else. A text that is gone on with stands before its continuation.
     pub fn answer_once(&mut self, message: &str) -> Result<()> {
-        ensure!(!message.trim().is_empty(), "the prompt is empty: there is nothing to answer");
+        ensure!(!message.trim().is_empty(), message::PromptEmptyThereNothing);
         if *self.talk.format() == Format::Plain {
             output::written(message)?;
         }
@@ -99,11 +100,15 @@ impl Chat {
         for number in 1.. {
             let Some(line) = input::line(&mut stdin, MOST_TEXT)? else { break };
             let Ok(line) = std::str::from_utf8(&line) else {
-                output::note(&format!("line {number} of standard input is not UTF-8 text: skipped"));
+                output::note(&message::LineStandardInputNot { number: &number }.to_string());
                 continue;
             };
             let said = lines.push(line.trim_end_matches('\r'));
-            ensure!(lines.len() as u64 <= MOST_TEXT, "a message has more than {}", bytes(MOST_TEXT));
+            ensure!(
+                lines.len() as u64 <= MOST_TEXT,
+                "{}",
+                message::MessageMoreThan { most_text: &bytes(MOST_TEXT) }
+            );
             if let Some(said) = said
                 && let Next::Quit = self.take(&said)?
             {
@@ -141,20 +146,27 @@ impl Chat {
         let rest = rest.trim_start();
         match name {
             "help" | "?" | "quit" | "exit" | "bye" | "reset" | "clear" | "show" if !rest.is_empty() => {
-                output::note(&format!("/{name} stands alone: leave out {rest:?}"));
+                output::note(&message::StandsAloneLeaveOut { name: &name, rest: &rest }.to_string());
             }
             "help" | "?" => output::note(tr(HELP).trim_end()),
             // `/bye` and `/clear` are Ollama's.
             "quit" | "exit" | "bye" => return Ok(Next::Quit),
             "reset" | "clear" => {
                 self.talk.reset();
-                output::note(tr("forgotten"));
+                output::note(message::Forgotten.text());
             }
             "show" => {
                 let format = language::translated(self.talk.format().describe());
                 let turns = self.talk.turns().len();
                 let settings = settings::show(&self.settings);
-                output::note(&t!("format: {format}; {turns} turns so far\n{}", settings.trim_end()));
+                output::note(
+                    &message::FormatTurnsFar {
+                        format: &format,
+                        turns: &turns,
+                        settings: &settings.trim_end(),
+                    }
+                    .to_string(),
+                );
             }
             "set" => {
                 // As Ollama writes it: /set parameter temperature 0.7.
@@ -162,21 +174,25 @@ impl Chat {
                     .strip_prefix("parameter ")
                     .unwrap_or(rest)
                     .split_once([' ', '='])
-                    .context("write the setting and its value, for example /set temperature 0.7")?;
+                    .context(message::WriteSettingValueExample)?;
                 self.set(name.trim(), value.trim())?;
             }
-            "save" | "load" if rest.is_empty() => output::note(&format!("name the file: /{name} talk.jsonl")),
+            "save" | "load" if rest.is_empty() => {
+                output::note(&message::NameFileTalkJsonl { name: &name }.to_string())
+            }
             "save" => {
                 let path = Path::new(rest);
                 minigpt_files::write_file(path, format!("{}\n", self.talk.to_json()).as_bytes())?;
-                output::note(&format!("{} turns saved in {rest}", self.talk.turns().len()));
+                output::note(
+                    &message::TurnsSaved { turns: &self.talk.turns().len(), rest: &rest }.to_string(),
+                );
             }
             "load" => {
                 let text = minigpt_files::read_text(Path::new(rest), MOST_TEXT)?;
                 self.talk.load_json(&text).with_context(|| rest.to_owned())?;
-                output::note(&format!("{} turns loaded", self.talk.turns().len()));
+                output::note(&message::TurnsLoaded { turns: &self.talk.turns().len() }.to_string());
             }
-            _ => output::note(&t!("there is no /{name}\n{}", tr(HELP).trim_end())),
+            _ => output::note(&message::ThereNo { name: &name, tr: &tr(HELP).trim_end() }.to_string()),
         }
         Ok(Next::Go)
     }
@@ -186,7 +202,7 @@ impl Chat {
         let drawn = (name == "seed" && value == RANDOM).then(draw_seed).map(|(seed, _)| seed.to_string());
         let value = drawn.as_deref().unwrap_or(value);
         self.settings.set(name, value)?;
-        output::note(&t!("{name} is {value}"));
+        output::note(&message::Is { name: &name, value: &value }.to_string());
         let of_a_draw = ["top_k", "top_p", "min_p", "seed"].contains(&name.replace('-', "_").as_str());
         sampling::say_unused(&self.settings.generation, &[(name, of_a_draw)]);
         if name.replace('-', "_") == "repeat_last_n" {
@@ -198,7 +214,7 @@ impl Chat {
     /// Answers a message, piece by piece. An answer that fails takes its question back.
     fn answer(&mut self, message: &str) -> Result<()> {
         let tokenizer = self.model.need_tokenizer()?;
-        output::unknown("your message", tokenizer, &Unknown::of(tokenizer, message));
+        output::unknown(message::YourMessage.text(), tokenizer, &Unknown::of(tokenizer, message));
         self.talk.say(Role::User, message);
         match self.write_answer() {
             Ok(answer) => {
@@ -244,7 +260,8 @@ impl Chat {
                     }
                     EngineEvent::Done { rest, reason, .. } => {
                         output::written(&rest)?;
-                        let why = (reason == FinishReason::Length).then(|| tr("max_new_tokens reached"));
+                        let why =
+                            (reason == FinishReason::Length).then(|| message::MaxNewTokensReached.text());
                         return Ok((answer + &rest, why));
                     }
                     EngineEvent::Failed(error) => return Err(error.into()),
@@ -254,10 +271,10 @@ impl Chat {
                 answer.push_str(&shown);
             }
             if STOP.load(Ordering::Relaxed) {
-                return Ok((answer, Some(tr("stopped"))));
+                return Ok((answer, Some(message::Stopped.text())));
             }
             if self.settings.guard && repetition::is_looping(&ids) {
-                return Ok((answer, Some(tr("it began to repeat itself; /set guard off lets it"))));
+                return Ok((answer, Some(message::BeganRepeatItselfSet.text())));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! `minigpt config list`: the configurations that are built in.
 
-use crate::language::{t, tr, translated};
+use crate::language::messages::config as message;
+use crate::language::translated;
 use crate::{output, screen};
 use anyhow::Result;
 use clap::Args;
@@ -20,12 +21,11 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
         return output::json(&READY_CONFIGS.iter().map(entry).collect::<Vec<_>>());
     }
     let mut table = Table::new(&[]);
-    table.row([tr("name"), tr("data"), tr("what it is for")]);
+    table.row([message::Name.text(), message::Data.text(), message::What.text()]);
     for config in READY_CONFIGS {
         table.row([config.name, &config.data(), &translated(&config.about())]);
     }
-    output::text(&t!(
-        "{}\n`minigpt config show NAME` prints one, `minigpt train --config NAME` trains with it\n",
-        table.draw_within(screen::table_columns())
-    ))
+    output::text(
+        &message::MinigptConfigShowName { table: &table.draw_within(screen::table_columns()) }.to_string(),
+    )
 }

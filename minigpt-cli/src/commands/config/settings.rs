@@ -1,5 +1,6 @@
 //! `minigpt config settings`: every setting, for a terminal or as the page of `docs/`.
 
+use crate::language::messages::config as message;
 use crate::language::{self, Language};
 use crate::output;
 use anyhow::{Result, bail};
@@ -40,8 +41,9 @@ fn chosen(name: Option<&str>) -> Result<Vec<&'static SettingInfo>> {
     let found: Vec<_> = SETTINGS.iter().filter(meant).collect();
     if found.is_empty() {
         let key = name.split_once('.').map_or(name, |(_, key)| key);
-        let guess = near(None, key).map_or_else(String::new, |near| format!("; did you mean {near}?"));
-        bail!("there is no setting or section {name}{guess}");
+        let guess =
+            near(None, key).map_or_else(String::new, |near| message::DidYouMean { near: &near }.to_string());
+        bail!("{}", message::ThereNoSettingOr { name: &name, guess: &guess });
     }
     Ok(found)
 }

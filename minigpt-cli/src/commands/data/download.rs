@@ -1,6 +1,6 @@
 //! `minigpt data download`: fetch a public set.
 
-use crate::language::{t, tr};
+use crate::language::messages::data as message;
 use crate::progress::Progress;
 use crate::{output, screen};
 use anyhow::{Context, Result};
@@ -32,7 +32,7 @@ pub(super) struct DownloadArgs {
 }
 
 pub(super) fn run(args: &DownloadArgs) -> Result<()> {
-    let set = PublicSet::find(&args.name).context("there is no set of this name")?;
+    let set = PublicSet::find(&args.name).context(message::ThereNoSetName)?;
     let options = DownloadOptions {
         endpoint: args.endpoint.clone().or_else(|| hugging_face_mirror(set)),
         force: args.force,
@@ -59,39 +59,48 @@ fn show(event: DownloadEvent, set: &PublicSet, bar: &mut Option<Progress>) {
     match event {
         DownloadEvent::Started { url, total, have } => {
             let total = total.unwrap_or(set.bytes);
-            let rest = if have > 0 { t!(", {} of them here already", count(have)) } else { String::new() };
-            let line = t!("fetching {} bytes{rest} from {url}", count(total));
+            let rest = if have > 0 {
+                message::ThemHereAlready { have: &count(have) }.to_string()
+            } else {
+                String::new()
+            };
+            let line =
+                message::FetchingBytesFrom { total: &count(total), rest: &rest, url: &url }.to_string();
             match bar {
                 None => output::note(&line),
                 Some(bar) => bar.note(&line),
             }
-            bar.get_or_insert_with(|| Progress::of_bytes("fetching", total)).set(have);
+            bar.get_or_insert_with(|| Progress::of_bytes(message::Fetching.text(), total)).set(have);
         }
         DownloadEvent::Progress { have } => {
             if let Some(bar) = bar {
                 bar.set(have);
             }
         }
-        DownloadEvent::Damaged { problem } => output::note(&format!("{problem}; fetching it again")),
-        DownloadEvent::Retrying { problem } => output::note(&format!("{problem}; trying again")),
+        DownloadEvent::Damaged { problem } => {
+            output::note(&message::FetchingAgain { problem: &problem }.to_string())
+        }
+        DownloadEvent::Retrying { problem } => {
+            output::note(&message::TryingAgain { problem: &problem }.to_string())
+        }
     }
 }
 
 fn in_words(done: &Downloaded) -> String {
     let checked = match &done.checked {
-        Checked::Listed => tr("it is the file it should be").to_owned(),
-        Checked::Recorded => tr("the same as on the first download").to_owned(),
-        Checked::First => tr("recorded beside it, to compare with from now on").to_owned(),
-        Checked::Changed(before) => t!("the publisher changed it: before, it was {before}"),
+        Checked::Listed => message::FileShould.text().to_owned(),
+        Checked::Recorded => message::SameFirstDownload.text().to_owned(),
+        Checked::First => message::RecordedBesideCompareFrom.text().to_owned(),
+        Checked::Changed(before) => message::PublisherChangedBefore { before: &before }.to_string(),
     };
     let mut table = Table::new(&[]);
     table
-        .row([tr("file"), &done.path.display().to_string()])
-        .row([tr("size"), &t!("{} bytes", count(done.bytes))])
+        .row([message::File.text(), &done.path.display().to_string()])
+        .row([message::Size.text(), &message::Bytes { bytes: &count(done.bytes) }.to_string()])
         .row(["SHA-256", &done.sha256])
         .row(["", &checked]);
     if !done.fetched {
-        table.row(["", tr("it was here already: nothing was fetched")]);
+        table.row(["", message::HereAlreadyNothingFetched.text()]);
     }
     table.draw_within(screen::table_columns())
 }

@@ -1,6 +1,6 @@
 //! `minigpt data export`: the built-in set as files, to look at, to change, and to take along.
 
-use crate::language::tr;
+use crate::language::messages::data as message;
 use crate::{output, screen};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -40,12 +40,13 @@ pub(super) fn run(args: &ExportArgs) -> Result<()> {
     for path in [&train, &val] {
         ensure!(
             args.force || !is_there(path)?,
-            "{} exists already; pass --force to replace it",
-            path.display()
+            "{}",
+            message::ExistsAlreadyPassForce { path: &path.display() }
         );
     }
     if let Some(folder) = train.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).with_context(|| format!("{}: can't be made", folder.display()))?;
+        std::fs::create_dir_all(folder)
+            .with_context(|| message::CantMade { folder: &folder.display() }.to_string())?;
     }
     let (trained, held_out) = (builtin::train(), builtin::held_out());
     let answer = Answer { train_lines: trained.len(), val_lines: held_out.len(), train, val };
@@ -55,11 +56,9 @@ pub(super) fn run(args: &ExportArgs) -> Result<()> {
         return output::json(&answer);
     }
     let mut table = Table::new(&[1]);
-    table.row([tr("train"), &count(answer.train_lines as u64), &answer.train.display().to_string()]).row([
-        tr("val"),
-        &count(answer.val_lines as u64),
-        &answer.val.display().to_string(),
-    ]);
+    table
+        .row([message::Train.text(), &count(answer.train_lines as u64), &answer.train.display().to_string()])
+        .row([message::Val.text(), &count(answer.val_lines as u64), &answer.val.display().to_string()]);
     output::text(&table.draw_within(screen::table_columns()))
 }
 
@@ -67,8 +66,7 @@ fn targets(out: &Path) -> Result<[PathBuf; 2]> {
     if out.extension().is_none() {
         return Ok(["train", "val"].map(|part| out.join(format!("{part}.jsonl"))));
     }
-    let (stem, ending) =
-        (out.file_stem().context("--out is not a file")?, out.extension().unwrap_or_default());
+    let (stem, ending) = (out.file_stem().context(message::OutNotFile)?, out.extension().unwrap_or_default());
     let val = format!("{}-val.{}", stem.to_string_lossy(), ending.to_string_lossy());
     Ok([out.to_owned(), out.with_file_name(val)])
 }

@@ -1,6 +1,8 @@
 //! `minigpt data list`: what there is to learn from.
 
-use crate::language::{counted, t, tr};
+use crate::language::messages::counts;
+use crate::language::messages::data as message;
+use crate::language::tr;
 use crate::{output, screen};
 use anyhow::Result;
 use clap::Args;
@@ -42,24 +44,30 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
         return output::json(&Answer { builtin, public: PUBLIC_SETS });
     }
     let BuiltIn { name, facts, train, held_out } = builtin;
-    output::text(&t!(
-        "Built in, by the name `{name}`: {} and answers in Chinese and English about {}, {} more held out for \
-         scoring\n\n",
-        counted(train as u64, "question"),
-        counted(facts as u64, "fact"),
-        count(held_out as u64)
-    ))?;
+    output::text(
+        &message::BuiltNameAnswersChinese {
+            name: &name,
+            train: &(counts::Questions { n: train as u64 }.to_string()),
+            facts: &(counts::Facts { n: facts as u64 }.to_string()),
+            held_out: &count(held_out as u64),
+        }
+        .to_string(),
+    )?;
     let mut table = Table::new(&[2]);
-    table.row([tr("name"), tr("language"), tr("size"), tr("checked"), tr("licence"), tr("what")]);
+    table.row([
+        message::Name.text(),
+        message::Language.text(),
+        message::Size.text(),
+        message::Checked.text(),
+        message::Licence.text(),
+        message::What.text(),
+    ]);
     for set in PUBLIC_SETS {
-        let checked = if set.sha256.is_some() { "SHA-256" } else { tr("recorded") };
+        let checked = if set.sha256.is_some() { "SHA-256" } else { message::Recorded.text() };
         let size = bytes(set.bytes);
         table.row([set.name, set.language, &size, checked, tr(set.licence), tr(set.about)]);
     }
-    output::text(&t!(
-        "Public sets, fetched with `minigpt data download NAME`:\n\n{}\n\
-         checked: against a known SHA-256, or, where the publisher may revise the file, against the one recorded \
-         on the first download\n",
-        table.draw_within(screen::table_columns())
-    ))
+    output::text(
+        &message::PublicSetsFetchedMinigpt { table: &table.draw_within(screen::table_columns()) }.to_string(),
+    )
 }

@@ -1,7 +1,8 @@
 //! `minigpt data prepare`: text to files of tokens.
 
 use super::reading::ReadingArgs;
-use crate::language::{counted, t, tr};
+use crate::language::messages::counts;
+use crate::language::messages::data as message;
 use crate::progress::Progress;
 use crate::{output, screen};
 use anyhow::{Result, bail};
@@ -50,7 +51,7 @@ struct Answer<'a> {
 
 pub(super) fn run(args: &PrepareArgs) -> Result<()> {
     if args.input == Path::new(builtin::NAME) {
-        bail!("the built-in set is questions and answers, which need no preparing: give its name to `train`");
+        bail!(message::BuiltSetQuestionsAnswers);
     }
     let options = PrepareOptions {
         tokenizer: args.tokenizer.clone(),
@@ -78,7 +79,7 @@ pub(super) fn run(args: &PrepareArgs) -> Result<()> {
 fn below_one(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(number) if (0.0..1.0).contains(&number) => Ok(number),
-        _ => Err("a number from 0 to below 1 is needed".to_owned()),
+        _ => Err(message::NumberFromBelowNeeded.text().to_owned()),
     }
 }
 
@@ -92,23 +93,28 @@ fn start(stage: PrepareStage, total: u64) -> Progress {
 
 fn in_words(meta: &PreparedMeta, out: &Path) -> String {
     let width = match meta.dtype {
-        IdWidth::U16 => tr("2 bytes a token, as nanoGPT's"),
-        IdWidth::U32 => tr("4 bytes a token"),
+        IdWidth::U16 => message::BytesTokenNanogpts.text(),
+        IdWidth::U32 => message::BytesToken.text(),
     };
     let tokenizer = &meta.tokenizer;
     let mut table = Table::new(&[]);
     table
-        .row([tr("text"), &source(meta)])
-        .row([tr("tokenizer"), &t!("{}, {} tokens", tokenizer.kind, count(tokenizer.vocab_size as u64))])
+        .row([message::Text.text(), &source(meta)])
+        .row([
+            message::Tokenizer.text(),
+            &message::Tokens { kind: &tokenizer.kind, vocab_size: &count(tokenizer.vocab_size as u64) }
+                .to_string(),
+        ])
         .row(["train.bin", &part(&meta.train)])
         .row(["val.bin", &part(&meta.val)])
-        .row([tr("width"), width])
-        .row([tr("folder"), &out.display().to_string()]);
+        .row([message::Width.text(), width])
+        .row([message::Folder.text(), &out.display().to_string()]);
     table.draw_within(screen::table_columns())
 }
 
 fn part(part: &PartMeta) -> String {
-    t!("{} tokens from {} characters", count(part.tokens), count(part.characters))
+    message::TokensFromCharacters { tokens: &count(part.tokens), characters: &count(part.characters) }
+        .to_string()
 }
 
 /// Where the text came from, and what was not taken from there.
@@ -116,10 +122,13 @@ fn source(meta: &PreparedMeta) -> String {
     let from = &meta.source;
     let mut text = from.name.clone();
     if from.files > 1 {
-        text.push_str(&format!(", {}", counted(from.files, "file")));
+        text.push_str(&format!(", {}", counts::Files { n: from.files }.to_string()));
     }
     if from.left_out > 0 {
-        text.push_str(&t!(", {} left out", counted(from.left_out, "other file")));
+        text.push_str(
+            &message::LeftOut { left_out: &(counts::OtherFiles { n: from.left_out }.to_string()) }
+                .to_string(),
+        );
     }
     text.push_str(&cleaned(&from.cleaned));
     text
@@ -129,17 +138,25 @@ fn source(meta: &PreparedMeta) -> String {
 pub(super) fn cleaned(cleaned: &Cleaned) -> String {
     let mut text = String::new();
     let dropped = [
-        (cleaned.byte_order_marks, counted(cleaned.byte_order_marks, "byte order mark")),
-        (cleaned.nul, counted(cleaned.nul, "NUL character")),
+        (cleaned.byte_order_marks, counts::ByteOrderMarks { n: cleaned.byte_order_marks }.to_string()),
+        (cleaned.nul, counts::NULCharacters { n: cleaned.nul }.to_string()),
     ];
     for (_, things) in dropped.iter().filter(|(number, _)| *number > 0) {
-        text.push_str(&t!(", {things} dropped"));
+        text.push_str(&message::Dropped { things: &things }.to_string());
     }
     if cleaned.replaced > 0 {
-        text.push_str(&t!(", {} replaced by U+FFFD", counted(cleaned.replaced, "broken character")));
+        text.push_str(
+            &message::ReplacedUFffd {
+                replaced: &(counts::BrokenCharacters { n: cleaned.replaced }.to_string()),
+            }
+            .to_string(),
+        );
     }
     if cleaned.line_ends > 0 {
-        text.push_str(&t!(", {} made \\n", counted(cleaned.line_ends, "line end")));
+        text.push_str(
+            &message::MadeN { line_ends: &(counts::LineEnds { n: cleaned.line_ends }.to_string()) }
+                .to_string(),
+        );
     }
     text
 }

@@ -1,5 +1,6 @@
 //! How data is read, as options of several commands.
 
+use crate::language::messages::data as message;
 use clap::Args;
 use minigpt_data::{Columns, ReadOptions, TextEncoding};
 
@@ -23,7 +24,7 @@ impl ReadingArgs {
 fn columns(text: &str) -> Result<Columns, String> {
     let pair = |pair: &str| match pair.split_once('=') {
         Some((meaning, name)) => Ok((meaning.trim().to_owned(), name.trim().to_owned())),
-        None => Err(format!("{pair:?} is not MEANING=NAME")),
+        None => Err(message::NotMeaningName { pair: &pair }.to_string()),
     };
     let pairs = text.split(',').filter(|pair| !pair.is_empty()).map(pair).collect::<Result<Vec<_>, _>>()?;
     Columns::new(pairs).map_err(|error| error.to_string())

@@ -2,7 +2,8 @@
 
 use super::reading::ReadingArgs;
 use super::skipped;
-use crate::language::{counted, t, tr};
+use crate::language::messages::counts;
+use crate::language::messages::data as message;
 use crate::{output, screen};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
@@ -92,12 +93,12 @@ impl Shown {
 }
 
 fn show_examples(args: &ShowArgs) -> Result<()> {
-    ensure!(args.start > 0, "--start is 0; rows are counted from 1");
+    ensure!(args.start > 0, message::StartRowsCountedFrom);
     let source = Source::open(&args.file, None, &args.reading.options())?;
     output::note(&format!("{}: {}", args.file.display(), source.describe()?));
     source.damage(&args.file)?.iter().for_each(|damage| output::note(damage));
     let shown = examples(in_part(source, args)?, args)?;
-    ensure!(!shown.is_empty(), "there are fewer than {} rows", args.start);
+    ensure!(!shown.is_empty(), "{}", message::ThereFewerThanRows { start: &args.start });
     if args.json {
         return output::json(&shown);
     }
@@ -115,7 +116,7 @@ fn in_part(source: Source, args: &ShowArgs) -> Result<Source> {
         (Source::Text(_) | Source::Records(_), PartName::Val) => None,
         (source, _) => Some(source),
     };
-    part.with_context(|| t!("{} has no validation part", args.file.display()))
+    part.with_context(|| message::NoValidationPart { file: &args.file.display() }.to_string())
 }
 
 fn examples(source: Source, args: &ShowArgs) -> Result<Vec<Shown>> {
@@ -148,8 +149,8 @@ fn examples(source: Source, args: &ShowArgs) -> Result<Vec<Shown>> {
                 Ok(())
             })?;
             if summary.bad_rows > 0 {
-                let skipped = counted(summary.bad_rows, "bad line");
-                output::note(&format!("skipped {skipped}: see `minigpt data stats`"));
+                let skipped = counts::BadLines { n: summary.bad_rows }.to_string();
+                output::note(&message::SkippedSeeMinigptData { skipped: &skipped }.to_string());
             }
             let lines = all.lines().enumerate().skip(skipped).take(wanted);
             shown.extend(lines.map(|(i, line)| Shown {
@@ -159,7 +160,7 @@ fn examples(source: Source, args: &ShowArgs) -> Result<Vec<Shown>> {
             }));
         }
         Source::Parts { train, .. } => return examples(*train, args),
-        Source::Tokens(_) | Source::Random => bail!("these are ids and no text: --row N shows a row of them"),
+        Source::Tokens(_) | Source::Random => bail!(message::TheseIdsNoText),
     }
     Ok(shown)
 }
@@ -175,9 +176,9 @@ fn in_words(shown: &Shown) -> String {
     }
     for (i, message) in shown.messages.iter().flatten().enumerate() {
         let role = match message.role {
-            Role::System => tr("system"),
-            Role::User => tr("user"),
-            Role::Assistant => tr("assistant"),
+            Role::System => message::System.text(),
+            Role::User => message::User.text(),
+            Role::Assistant => message::Assistant.text(),
         };
         let number = if i == 0 { number.as_str() } else { "" };
         for (j, line) in message.content.lines().enumerate() {
@@ -210,8 +211,8 @@ struct RowAnswer {
 }
 
 fn show_row(args: &ShowArgs, row: usize) -> Result<()> {
-    ensure!(row > 0, "--row is 0; rows are counted from 1");
-    ensure!(args.max_length > 1, "--max-length is {}; a row needs 2 tokens at least", args.max_length);
+    ensure!(row > 0, message::RowRowsCountedFrom);
+    ensure!(args.max_length > 1, "{}", message::MaxLengthRowNeeds { max_length: &args.max_length });
     let loss_on = match args.loss_on {
         LossOnName::All => LossOn::All,
         LossOnName::Answer => LossOn::Answer,
@@ -233,23 +234,25 @@ fn show_row(args: &ShowArgs, row: usize) -> Result<()> {
     let (ids, counts, rows) = match (corpus.parts, args.part) {
         (CorpusParts::Qa { train, .. }, PartName::Train) => of_examples(&train, row)?,
         (CorpusParts::Qa { val: Some(val), .. }, PartName::Val) => of_examples(&val, row)?,
-        (CorpusParts::Qa { .. }, PartName::Val) => bail!("{} has no validation part", args.file.display()),
+        (CorpusParts::Qa { .. }, PartName::Val) => {
+            bail!("{}", message::NoValidationPart { file: &args.file.display() })
+        }
         (CorpusParts::Text { train, val }, part) => {
             ensure!(
                 matches!(loss_on, LossOn::All),
-                "--loss-on answer: {} is running text, which has no answers",
-                args.file.display()
+                "{}",
+                message::LossAnswerRunningText { file: &args.file.display() }
             );
             let tokens = if part == PartName::Train { train } else { val };
             ensure!(
                 part == PartName::Train || !tokens.is_empty(),
-                "{} has no validation part",
-                args.file.display()
+                "{}",
+                message::NoValidationPart { file: &args.file.display() }
             );
             let vocab_size = corpus.tokenizer.as_ref().map_or(usize::MAX, Tokenizer::vocab_size);
             let data = TextDataset::consecutive(tokens, args.max_length - 1, vocab_size)?;
             let rows = data.examples();
-            ensure!(row as u64 <= rows, "there are {} rows only", count(rows));
+            ensure!(row as u64 <= rows, "{}", message::ThereRowsOnly { rows: &count(rows) });
             let batch = data.collate(&[row as u64 - 1])?;
             let targets = batch.targets.iter().take_while(|&&id| id != minigpt_data::IGNORE);
             let ids: Vec<u32> = batch.inputs.first().copied().into_iter().chain(targets.copied()).collect();
@@ -267,7 +270,7 @@ fn show_row(args: &ShowArgs, row: usize) -> Result<()> {
 
 fn of_examples(data: &QaDataset, row: usize) -> Result<(Vec<u32>, Vec<bool>, u64)> {
     let rows = data.examples();
-    ensure!(row as u64 <= rows, "there are {} rows only", count(rows));
+    ensure!(row as u64 <= rows, "{}", message::ThereRowsOnly { rows: &count(rows) });
     let (ids, learned) = data.example(row - 1);
     Ok((ids.to_vec(), learned.to_vec(), rows))
 }
@@ -298,15 +301,24 @@ fn row_in_words(answer: &RowAnswer, tokenizer: Option<&Tokenizer>) -> String {
     let length = answer.mask.iter().filter(|&&mask| mask == 1).count();
     let padding = answer.mask.len() - length;
     let counted = answer.counts.iter().filter(|&&counts| counts == 1).count();
-    about.row([tr("row"), &t!("{} of {}", count(answer.row as u64), count(answer.rows))]);
-    for (name, text) in [(tr("input"), &answer.input_text), (tr("target"), &answer.target_text)] {
+    about.row([
+        message::Row.text(),
+        &message::Of { row: &count(answer.row as u64), rows: &count(answer.rows) }.to_string(),
+    ]);
+    for (name, text) in
+        [(message::Input.text(), &answer.input_text), (message::Target.text(), &answer.target_text)]
+    {
         if let Some(text) = text {
             about.row([name, &cut(&text.replace('\n', "⏎"), WIDE)]);
         }
     }
-    about.row([tr("tokens"), &t!("{length}, then {padding} of padding; {counted} predictions count")]);
+    about.row([
+        message::Tokens2.text(),
+        &message::ThenPaddingPredictionsCount { length: &length, padding: &padding, counted: &counted }
+            .to_string(),
+    ]);
     let mut table = Table::new(&[0, 1, 3]);
-    table.row(["", tr("input"), "", tr("target"), "", tr("counts")]);
+    table.row(["", message::Input.text(), "", message::Target.text(), "", message::Counts.text()]);
     let name = |id: u32| {
         let token = tokenizer.and_then(|tokenizer| tokenizer.token(id));
         token.map_or_else(String::new, |token| output::visible(&token))
@@ -319,7 +331,14 @@ fn row_in_words(answer: &RowAnswer, tokenizer: Option<&Tokenizer>) -> String {
         table.row([&i, &from, &name(input), &to, &name(target), counts]);
     }
     if shown < answer.input.len() {
-        table.row(["…", "", &t!("{} more of padding", answer.input.len() - shown), "", "", ""]);
+        table.row([
+            "…",
+            "",
+            &message::MorePadding { shown: &(answer.input.len() - shown) }.to_string(),
+            "",
+            "",
+            "",
+        ]);
     }
     format!("{}\n{}", about.draw_within(screen::table_columns()), table.draw_within(screen::table_columns()))
 }

@@ -1,6 +1,7 @@
 //! Tells a person which lines were not used, and why.
 
-use crate::language::{counted, t, tr};
+use crate::language::messages::counts;
+use crate::language::messages::data as message;
 use crate::output;
 use minigpt_charts::count;
 use minigpt_data::BadLines;
@@ -13,22 +14,24 @@ pub(super) fn report(name: &str, bad: &BadLines) {
     if bad.total == 0 {
         return;
     }
-    output::note(&format!("{name}: {} can't be used:", counted(bad.total, "line")));
+    output::note(
+        &message::CantUsed { name: &name, total: &(counts::Lines { n: bad.total }.to_string()) }.to_string(),
+    );
     for line in bad.first.iter().take(SHOWN) {
         output::note(&format!("  line {}: {}", line.line, line.reason));
     }
     let more = bad.total.saturating_sub(SHOWN as u64);
     if more > 0 {
-        output::note(&format!("  and {} more", count(more)));
+        output::note(&message::More { more: &count(more) }.to_string());
     }
 }
 
 /// `2 bad lines, 1 blank`, or `none`.
 pub(super) fn in_short(bad: &BadLines) -> String {
     match (bad.total, bad.blank) {
-        (0, 0) => tr("none").to_owned(),
-        (0, blank) => t!("{} blank", count(blank)),
-        (total, 0) => t!("{} bad", count(total)),
-        (total, blank) => t!("{} bad, {} blank", count(total), count(blank)),
+        (0, 0) => message::None.text().to_owned(),
+        (0, blank) => message::Blank { blank: &count(blank) }.to_string(),
+        (total, 0) => message::Bad { total: &count(total) }.to_string(),
+        (total, blank) => message::BadBlank { total: &count(total), blank: &count(blank) }.to_string(),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::reading::ReadingArgs;
 use super::skipped;
+use crate::language::messages::data as message;
 use crate::language::tr;
 use crate::progress::Progress;
 use crate::{output, screen};
@@ -48,9 +49,7 @@ struct Answer {
 
 pub(super) fn run(args: &SplitArgs) -> Result<()> {
     if args.file == Path::new(builtin::NAME) {
-        bail!(
-            "the built-in set is split already; `minigpt data export builtin --out FILE.jsonl` writes both parts"
-        );
+        bail!(message::BuiltSetSplitAlready);
     }
     let options = SplitOptions {
         kind: None,
@@ -63,7 +62,7 @@ pub(super) fn run(args: &SplitArgs) -> Result<()> {
     };
     let mut bar: Option<Progress> = None;
     let report = split(&args.file, &options, &mut |done, total| {
-        bar.get_or_insert_with(|| Progress::of_bytes("splitting", total)).set(done);
+        bar.get_or_insert_with(|| Progress::of_bytes(message::Splitting.text(), total)).set(done);
     })?;
     if let Some(bar) = bar {
         bar.finish();
@@ -81,7 +80,7 @@ pub(super) fn run(args: &SplitArgs) -> Result<()> {
 fn fraction(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(number) if (0.0..=1.0).contains(&number) => Ok(number),
-        _ => Err("a number from 0 to 1 is needed".to_owned()),
+        _ => Err(message::NumberFromNeeded.text().to_owned()),
     }
 }
 
@@ -89,11 +88,11 @@ fn in_words(report: &SplitReport) -> String {
     let mut table = Table::new(&[1]);
     table
         .row([tr(report.unit), &count(report.lines), ""])
-        .row([tr("train"), &count(report.train_lines), &report.train.display().to_string()])
-        .row([tr("val"), &count(report.val_lines), &report.val.display().to_string()]);
+        .row([message::Train.text(), &count(report.train_lines), &report.train.display().to_string()])
+        .row([message::Val.text(), &count(report.val_lines), &report.val.display().to_string()]);
     let bad = &report.bad;
     if bad.total + bad.blank > 0 {
-        table.row([tr("left out"), &count(bad.total + bad.blank), &skipped::in_short(bad)]);
+        table.row([message::LeftOut2.text(), &count(bad.total + bad.blank), &skipped::in_short(bad)]);
     }
     table.draw_within(screen::table_columns())
 }

@@ -3,7 +3,8 @@
 use super::prepare::cleaned;
 use super::reading::ReadingArgs;
 use super::{skipped, usage};
-use crate::language::{counted, t, tr};
+use crate::language::messages::counts;
+use crate::language::messages::data as message;
 use crate::{output, screen};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -114,25 +115,34 @@ fn qa(stats: &QaStats, args: &StatsArgs) -> Result<()> {
 fn qa_in_words(answer: &QaAnswer<'_>, stats: &QaStats) -> String {
     let examples = match answer.conversations {
         0 => count(answer.examples),
-        talks => t!("{}, {} of more than two turns", count(answer.examples), count(talks)),
+        talks => {
+            message::MoreThanTwoTurns { examples: &count(answer.examples), talks: &count(talks) }.to_string()
+        }
     };
     let mut table = Table::new(&[]);
     table
-        .row([tr("examples"), &examples])
-        .row([tr("skipped"), &skipped::in_short(answer.bad)])
-        .row([tr("tokenizer"), &vocabulary(answer.tokenizer)])
-        .row([tr("tokens"), &count(answer.lengths.total)]);
+        .row([message::Examples.text(), &examples])
+        .row([message::Skipped.text(), &skipped::in_short(answer.bad)])
+        .row([message::Tokenizer.text(), &vocabulary(answer.tokenizer)])
+        .row([message::Tokens2.text(), &count(answer.lengths.total)]);
     if answer.unknown > 0 {
-        table.row([tr("unknown"), &t!("{} tokens are <unk>", count(answer.unknown))]);
+        table.row([
+            message::Unknown.text(),
+            &message::TokensUnk { unknown: &count(answer.unknown) }.to_string(),
+        ]);
     }
     let mut text =
-        t!("{}: questions and answers\n\n{}\n", answer.name, table.draw_within(screen::table_columns()));
-    text.push_str(&lengths(&[(tr("whole"), &answer.lengths), (tr("answers"), &answer.answers)]));
+        message::QuestionsAnswers { name: &answer.name, table: &table.draw_within(screen::table_columns()) }
+            .to_string();
+    text.push_str(&lengths(&[
+        (message::Whole.text(), &answer.lengths),
+        (message::Answers.text(), &answer.answers),
+    ]));
     text.push_str(&format!("\n{}\n", answer.histogram.chart().terminal(screen::picture_columns())));
     let suggested = Cut::at(&stats.lengths, answer.suggested_max_length);
-    text.push_str(&t!("suggested {}\n", cut_in_words(&suggested, answer.examples)));
+    text.push_str(&message::Suggested { examples: &cut_in_words(&suggested, answer.examples) }.to_string());
     if answer.cut.max_length != suggested.max_length {
-        text.push_str(&t!("at {}\n", cut_in_words(&answer.cut, answer.examples)));
+        text.push_str(&message::At { examples: &cut_in_words(&answer.cut, answer.examples) }.to_string());
     }
     text
 }
@@ -140,8 +150,8 @@ fn qa_in_words(answer: &QaAnswer<'_>, stats: &QaStats) -> String {
 fn cut_in_words(cut: &Cut, examples: u64) -> String {
     let whole = 100.0 * (1.0 - cut.examples as f64 / examples.max(1) as f64);
     let (max, tokens) = (cut.max_length, count(cut.tokens));
-    let cut = counted(cut.examples, "example");
-    t!("max_length {max}: {whole:.1} % whole, {cut} cut, {tokens} tokens lost")
+    let cut = counts::Examples { n: cut.examples }.to_string();
+    message::MaxLengthWholeCut { max: &max, whole: &whole, cut: &cut, tokens: &tokens }.to_string()
 }
 
 #[derive(Serialize)]
@@ -162,13 +172,11 @@ struct TextAnswer<'a> {
 
 fn text(stats: &TextStats, args: &StatsArgs) -> Result<()> {
     if args.max_length.is_some() {
-        return Err(usage(
-            "--max-length goes with question/answer lines: a text is cut into windows of block_size",
-        ));
+        return Err(usage(message::MaxLengthGoesQuestion.text()));
     }
     if let Some(path) = &args.svg {
         let title = format!("Lines of {}", base_name(&stats.name));
-        draw(path, &length_chart(&stats.lines, &title, "characters a line", None).svg())?;
+        draw(path, &length_chart(&stats.lines, &title, message::CharactersLine.text(), None).svg())?;
     }
     let answer = TextAnswer {
         kind: "text",
@@ -191,37 +199,49 @@ fn text(stats: &TextStats, args: &StatsArgs) -> Result<()> {
 }
 
 fn text_in_words(answer: &TextAnswer<'_>) -> String {
-    let mut files = counted(answer.files, "file");
+    let mut files = counts::Files { n: answer.files }.to_string();
     if answer.left_out > 0 {
-        files.push_str(&t!(", {} left out", counted(answer.left_out, "other file")));
+        files.push_str(
+            &message::LeftOut { left_out: &(counts::OtherFiles { n: answer.left_out }.to_string()) }
+                .to_string(),
+        );
     }
     files.push_str(&cleaned(&answer.cleaned));
     let each = answer.bytes as f64 / answer.tokens.max(1) as f64;
     let mut table = Table::new(&[]);
     table
-        .row([tr("files"), &files])
-        .row([tr("size"), &t!("{} ({} bytes)", bytes(answer.bytes), count(answer.bytes))])
+        .row([message::Files.text(), &files])
         .row([
-            tr("characters"),
-            &t!("{}, {} different", count(answer.characters), count(answer.distinct_characters)),
+            message::Size.text(),
+            &message::Bytes2 { bytes: &bytes(answer.bytes), other_bytes: &count(answer.bytes) }.to_string(),
         ])
-        .row([tr("tokenizer"), &vocabulary(answer.tokenizer)])
-        .row([tr("tokens"), &t!("{}, {each:.2} bytes each", count(answer.tokens))])
-        .row([tr("lines"), &count(answer.line_characters.count)]);
-    let lengths = lengths(&[(tr("characters a line"), &answer.line_characters)]);
-    t!(
-        "{}: text\n\n{}\n{lengths}\n{}",
-        answer.name,
-        table.draw_within(screen::table_columns()),
-        answer.histogram.chart().terminal(screen::picture_columns())
-    )
+        .row([
+            message::Characters.text(),
+            &message::Different {
+                characters: &count(answer.characters),
+                distinct_characters: &count(answer.distinct_characters),
+            }
+            .to_string(),
+        ])
+        .row([message::Tokenizer.text(), &vocabulary(answer.tokenizer)])
+        .row([
+            message::Tokens2.text(),
+            &message::BytesEach { tokens: &count(answer.tokens), each: &each }.to_string(),
+        ])
+        .row([message::Lines.text(), &count(answer.line_characters.count)]);
+    let lengths = lengths(&[(message::CharactersLine.text(), &answer.line_characters)]);
+    message::Text2 {
+        name: &answer.name,
+        table: &table.draw_within(screen::table_columns()),
+        lengths: &lengths,
+        histogram: &answer.histogram.chart().terminal(screen::picture_columns()),
+    }
+    .to_string()
 }
 
 fn tokens(stats: &TokenStats, args: &StatsArgs) -> Result<()> {
     if args.svg.is_some() || args.max_length.is_some() {
-        return Err(usage(
-            "--svg and --max-length go with text and lines: prepared tokens have no lengths to measure",
-        ));
+        return Err(usage(message::SvgMaxLengthGo.text()));
     }
     if args.json {
         #[derive(Serialize)]
@@ -232,24 +252,36 @@ fn tokens(stats: &TokenStats, args: &StatsArgs) -> Result<()> {
         }
         return output::json(&Answer { kind: "tokens", stats });
     }
-    let tokenizer = stats.tokenizer.as_ref().map_or(tr("not in the folder").to_owned(), vocabulary);
+    let tokenizer = stats.tokenizer.as_ref().map_or(message::NotFolder.text().to_owned(), vocabulary);
     let mut table = Table::new(&[]);
     table
-        .row([tr("tokenizer"), &tokenizer])
-        .row([tr("train"), &t!("{} tokens", count(stats.train))])
-        .row([tr("val"), &t!("{} tokens", count(stats.val))])
-        .row([tr("largest id"), &count(u64::from(stats.largest_id))]);
-    output::text(&t!("{}: prepared tokens\n\n{}", stats.name, table.draw_within(screen::table_columns())))
+        .row([message::Tokenizer.text(), &tokenizer])
+        .row([message::Train.text(), &message::Tokens4 { train: &count(stats.train) }.to_string()])
+        .row([message::Val.text(), &message::Tokens3 { val: &count(stats.val) }.to_string()])
+        .row([message::LargestId.text(), &count(u64::from(stats.largest_id))]);
+    output::text(
+        &message::PreparedTokens { name: &stats.name, table: &table.draw_within(screen::table_columns()) }
+            .to_string(),
+    )
 }
 
 fn vocabulary(tokenizer: &TokenizerMeta) -> String {
-    t!("{}, {} tokens", tokenizer.kind, count(tokenizer.vocab_size as u64))
+    message::Tokens { kind: &tokenizer.kind, vocab_size: &count(tokenizer.vocab_size as u64) }.to_string()
 }
 
 /// Lengths side by side.
 fn lengths(of: &[(&str, &LengthSummary)]) -> String {
     let mut table = Table::new(&[1, 2, 3, 4, 5, 6, 7]);
-    table.row([tr("length"), tr("mean"), tr("min"), "50 %", "90 %", "95 %", "99 %", tr("max")]);
+    table.row([
+        message::Length.text(),
+        message::Mean.text(),
+        message::Min.text(),
+        "50 %",
+        "90 %",
+        "95 %",
+        "99 %",
+        message::Max.text(),
+    ]);
     for (name, it) in of {
         let mean = format!("{:.1}", it.mean);
         let [min, p50, p90, p95, p99, max] = [it.min, it.p50, it.p90, it.p95, it.p99, it.max].map(count);
@@ -259,7 +291,7 @@ fn lengths(of: &[(&str, &LengthSummary)]) -> String {
 }
 
 fn draw(path: &Path, svg: &str) -> Result<()> {
-    write_file(path, svg.as_bytes()).context("could not draw the lengths")
+    write_file(path, svg.as_bytes()).context(message::CouldNotDrawLengths)
 }
 
 fn base_name(name: &str) -> String {

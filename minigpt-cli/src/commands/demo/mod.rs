@@ -4,7 +4,7 @@ mod view;
 
 use crate::commands::{chat, serve, train::announce};
 use crate::input::{self, MOST_TEXT};
-use crate::language::{t, tr};
+use crate::language::messages::demo as message;
 use crate::progress::Progress;
 use crate::{output, screen, shell, stop};
 use anyhow::{Context, Result, bail};
@@ -70,7 +70,7 @@ pub fn run(args: &DemoArgs) -> Result<()> {
             let report = learn(run, earlier)?;
             if report.ended == Ended::Stopped {
                 let step = count(report.step);
-                output::note(&format!("stopped after step {step}; what it learned is kept"));
+                output::note(&message::StoppedAfterStepWhat { step: &step }.to_string());
                 return next_steps(&report.model, Some(&out));
             }
             score(&report.model)?;
@@ -98,10 +98,10 @@ fn choose(out: &Path) -> Result<Choice> {
     }
     let out = out.display();
     if !at_terminal() {
-        output::note(&format!("{out} holds a demo; going on with it (--fresh starts anew)"));
+        output::note(&message::HoldsDemoGoingFresh { out: &out }.to_string());
         return Ok(Choice::Train { resume: true });
     }
-    output::note(&format!("{out} holds a demo. [c]hat with the model, [r]esume training, or [q]uit?"));
+    output::note(&message::HoldsDemoCHat { out: &out }.to_string());
     loop {
         output::text("> ")?;
         std::io::stdout().flush()?;
@@ -112,18 +112,18 @@ fn choose(out: &Path) -> Result<Choice> {
             "" | "c" | "chat" => return Ok(Choice::Chat),
             "r" | "resume" => return Ok(Choice::Train { resume: true }),
             "q" | "quit" => return Ok(Choice::Quit),
-            _ => output::note("c, r or q; `minigpt demo --fresh` starts anew"),
+            _ => output::note(message::CROrQ.text()),
         }
     }
 }
 
 /// A folder beside `out` that does not exist yet.
 fn unused(out: &Path) -> Result<PathBuf> {
-    let name = out.file_name().context("--out is not a folder")?.to_string_lossy().into_owned();
+    let name = out.file_name().context(message::OutNotFolder)?.to_string_lossy().into_owned();
     let numbered = (2..10_000).map(|i| out.with_file_name(format!("{name}-{i}")));
     match std::iter::once(out.to_owned()).chain(numbered).find(|folder| !folder.exists()) {
         Some(folder) => Ok(folder),
-        None => bail!("{}: every name beside it is taken", out.display()),
+        None => bail!("{}", message::EveryNameBesideTaken { out: &out.display() }),
     }
 }
 
@@ -149,33 +149,38 @@ fn best(run: &Path) -> PathBuf {
 
 fn learn(run: Run, earlier: Vec<StepRecord>) -> Result<Report> {
     let Run { mut trainer, config, tokenizer, .. } = run;
-    let tokenizer = tokenizer.context("the demo has no tokenizer")?;
+    let tokenizer = tokenizer.context(message::DemoNoTokenizer)?;
     let mut view = View::new(&config, tokenizer, earlier, std::io::stderr().is_terminal());
     let report = trainer.run(&mut view, stop::requested());
     view.finish();
     let report = report?;
     LEARNED.store(true, Ordering::Relaxed);
     stop::nothing_to_save();
-    output::note(&t!("\nlearned in {:.0} s, {} steps", report.seconds, count(report.step)));
+    output::note(&message::LearnedSSteps { seconds: &report.seconds, step: &count(report.step) }.to_string());
     Ok(report)
 }
 
 /// How many questions it answers that it never saw in these words, and how many it rightly gives up on.
 fn score(model: &Path) -> Result<()> {
     let model = ModelFolder::open(model)?;
-    let known = answer(&model, "asking what it was not asked before", builtin::held_out())?;
-    let unknown = answer(&model, "asking what it can't know", builtin::unseen())?;
+    let known = answer(&model, message::AskingWhatNotAsked.text(), builtin::held_out())?;
+    let unknown = answer(&model, message::AskingWhatCantKnow.text(), builtin::unseen())?;
     let rate = |answered: &[Answered]| {
         let right = answered.iter().filter(|one| one.is_right()).count();
         let percent = 100.0 * right as f64 / answered.len().max(1) as f64;
-        t!("{percent:.1} %  ({} of {})", count(right as u64), count(answered.len() as u64))
+        message::Of {
+            percent: &percent,
+            right: &count(right as u64),
+            answered: &(count(answered.len() as u64)),
+        }
+        .to_string()
     };
     let mut table = Table::default();
-    table.row([tr("known facts, new words"), &rate(&known), tr("answered word for word")]);
-    table.row([tr("things it can't know"), &rate(&unknown), tr("admitted not to know")]);
+    table.row([message::KnownFactsNewWords.text(), &rate(&known), message::AnsweredWordWord.text()]);
+    table.row([message::ThingsCantKnow.text(), &rate(&unknown), message::AdmittedNotKnow.text()]);
     output::text(&format!("\n{}", table.draw_within(screen::table_columns())))?;
     for wrong in known.iter().filter(|one| !one.is_right()).take(3) {
-        output::text(&t!("  wrong: {} → {}\n", wrong.question, wrong.answer))?;
+        output::text(&message::Wrong { question: &wrong.question, answer: &wrong.answer }.to_string())?;
     }
     output::text("\n")
 }
@@ -194,12 +199,12 @@ fn answer(model: &ModelFolder, task: &'static str, pairs: Vec<builtin::Pair>) ->
 fn next_steps(model: &Path, unfinished: Option<&Path>) -> Result<()> {
     let mut table = Table::default();
     if let Some(run) = unfinished {
-        table.row([tr("go on"), &format!("minigpt demo --out {}", shell::path(run))]);
+        table.row([message::Go.text(), &format!("minigpt demo --out {}", shell::path(run))]);
     }
     let model = shell::path(model);
-    table.row([tr("talk with it"), &format!("minigpt chat --model {model}")]);
+    table.row([message::Talk.text(), &format!("minigpt chat --model {model}")]);
     table.row([
-        tr("look inside"),
+        message::LookInside.text(),
         &format!("minigpt inspect --model {model} --prompt '{}<sep>'", QUESTIONS[0]),
     ]);
     output::text(&table.draw_within(screen::table_columns()))

@@ -2,7 +2,8 @@
 //! better. A picture that is redrawn on a terminal, lines elsewhere.
 
 use super::QUESTIONS;
-use crate::language::{duration, picture, t, tr};
+use crate::language::messages::demo as message;
+use crate::language::{duration, picture};
 use crate::{output, screen};
 use indicatif::{ProgressBar, ProgressStyle};
 use minigpt::RunConfig;
@@ -39,7 +40,7 @@ impl View {
         let bar = if terminal { ProgressBar::no_length() } else { ProgressBar::hidden() };
         let style = ProgressStyle::with_template(&format!(
             "{{msg}}\n{{wide_bar}} {}{{prefix}}",
-            tr("step {pos} of {len}")
+            message::Step.text()
         ));
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let parameters = Count::of(&config.model).total;
@@ -100,17 +101,19 @@ impl Observer for View {
         match event {
             Event::Started { step, steps, .. } => {
                 let (parameters, questions) = (count(self.parameters), count(builtin::train().len() as u64));
-                output::note(&format!(
-                    "a GPT of {parameters} parameters learns {questions} questions; Ctrl-C stops and keeps it"
-                ));
+                output::note(
+                    &message::GptParametersLearnsQuestions { parameters: &parameters, questions: &questions }
+                        .to_string(),
+                );
                 // The bar comes last: what is written under it would tear it.
                 self.bar.set_message(self.picture());
                 self.bar.set_length(steps);
                 self.bar.set_position(step);
             }
             Event::Step { record, logged, left } => {
-                let left = left
-                    .map_or_else(String::new, |left| t!(", {} left", duration(left.as_secs_f64().round())));
+                let left = left.map_or_else(String::new, |left| {
+                    message::Left { as_secs_f64: &duration(left.as_secs_f64().round()) }.to_string()
+                });
                 self.bar.set_prefix(left);
                 if logged {
                     self.records.push(record.clone());
@@ -124,10 +127,18 @@ impl Observer for View {
             Event::Sample { step, .. } if !self.terminal => {
                 let Some(record) = self.records.last() else { return };
                 let (loss, seconds) = (record.loss, record.seconds);
-                output::quote(&t!("step {step}, {seconds:.0} s, loss {loss:.3}\n{}", self.talk().trim_end()));
+                output::quote(
+                    &message::StepSLoss {
+                        step: &step,
+                        seconds: &seconds,
+                        loss: &loss,
+                        talk: &self.talk().trim_end(),
+                    }
+                    .to_string(),
+                );
             }
-            Event::Evaluating { .. } => self.bar.set_prefix(tr(", evaluating")),
-            Event::Saving { .. } => self.bar.set_prefix(tr(", saving")),
+            Event::Evaluating { .. } => self.bar.set_prefix(message::Evaluating.text()),
+            Event::Saving { .. } => self.bar.set_prefix(message::Saving.text()),
             Event::Sample { .. } | Event::Saved { .. } | Event::Overfitting(_) => {}
             Event::Warning(warning) => self.bar.suspend(|| output::note(&warning.to_string())),
         }

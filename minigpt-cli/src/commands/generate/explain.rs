@@ -1,6 +1,6 @@
 //! How each token was chosen, for people and for programs.
 
-use crate::language::{t, tr};
+use crate::language::messages::generate as message;
 use crate::{output, screen};
 use minigpt::ModelFolder;
 use minigpt_charts::Table;
@@ -47,15 +47,16 @@ pub fn draw(model: &ModelFolder, number: usize, explanation: &Explanation) -> St
     };
     let percent = |probability: f64| format!("{:.1} %", 100.0 * probability);
     let mut table = Table::new(&[2, 3]);
-    table.row(["", "", tr("drawn"), tr("model")]);
+    table.row(["", "", message::Drawn.text(), message::Model.text()]);
     for &Alternative { id, probability, model_probability, chosen } in &explanation.alternatives {
         let mark = if chosen { ">" } else { "" };
         let (drawn, own) = (percent(probability), percent(model_probability));
         table.row([mark, &name(id), &drawn, &own, &output::bar(probability)]);
     }
-    t!(
-        "token {number}, entropy {:.2} bits\n{}",
-        explanation.entropy,
-        table.draw_within(screen::table_columns())
-    )
+    message::TokenEntropyBits {
+        number: &number,
+        entropy: &explanation.entropy,
+        table: &table.draw_within(screen::table_columns()),
+    }
+    .to_string()
 }

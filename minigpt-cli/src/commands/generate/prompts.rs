@@ -2,7 +2,7 @@
 
 use super::GenerateArgs;
 use crate::input::{self, MOST_TEXT};
-use crate::language::t;
+use crate::language::messages::generate as message;
 use crate::output;
 use anyhow::{Context, Result, bail, ensure};
 use minigpt::{Format, ModelFolder};
@@ -47,31 +47,32 @@ pub fn read(args: &GenerateArgs, model: &ModelFolder) -> Result<Prompts> {
     let texts = if args.words.is_empty() { &args.prompt[..] } else { &words[..] };
     let ids = match (&args.prompts, texts, &args.ids[..]) {
         (Some(path), _, _) => lines(path, &encoder)?,
-        (None, [], []) => vec![encoder.encode("the prompt", &whole(args)?)?],
-        (None, [text], _) => vec![encoder.encode("the prompt", text)?],
+        (None, [], []) => vec![encoder.encode(message::ThePrompt.text(), &whole(args)?)?],
+        (None, [text], _) => vec![encoder.encode(message::ThePrompt.text(), text)?],
         (None, [], ids) => ids.iter().map(|ids| ids.0.clone()).collect(),
         (None, texts, _) => {
             let numbered = texts.iter().enumerate();
-            numbered.map(|(i, text)| encoder.encode(&t!("prompt {}", i + 1), text)).collect::<Result<_>>()?
+            numbered
+                .map(|(i, text)| encoder.encode(&message::Prompt2 { i: &(i + 1) }.to_string(), text))
+                .collect::<Result<_>>()?
         }
     };
     if let (true, Some(format)) = (encoder.wrapped.get(), format) {
-        let what = if several { "prompts are" } else { "the prompt is" };
-        output::note(&format!(
-            "{what} wrapped as the model knows it ({}); --raw leaves it as it is",
-            format.describe()
-        ));
+        let what = if several { message::Prompts.text() } else { message::Prompt.text() };
+        output::note(
+            &message::WrappedModelKnowsRaw { what: &what, describe: &format.describe() }.to_string(),
+        );
     }
     Ok(Prompts { ids, several })
 }
 
 impl Encoder<'_> {
     fn encode(&self, what: &str, text: &str) -> Result<Vec<u32>> {
-        let ids = self.ids(text).with_context(|| format!("{what} can't be encoded"))?;
+        let ids = self.ids(text).with_context(|| message::CantEncoded { what: &what }.to_string())?;
         if let Some(tokenizer) = &self.model.tokenizer {
             output::unknown(what, tokenizer, &Unknown::beside_special(tokenizer, text));
         }
-        ensure!(!ids.is_empty(), "{what} is empty: give at least one token to go on with");
+        ensure!(!ids.is_empty(), "{}", message::EmptyGiveLeastOne { what: &what });
         Ok(ids)
     }
 
@@ -112,22 +113,24 @@ fn lines(path: &Path, encoder: &Encoder) -> Result<Vec<Vec<u32>>> {
     let text = file(path)?;
     let lines: Vec<(usize, &str)> =
         text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).collect();
-    let Some((_, first)) = lines.first() else { bail!("{}: there is no prompt in it", path.display()) };
+    let Some((_, first)) = lines.first() else {
+        bail!("{}", message::ThereNoPrompt { path: &path.display() })
+    };
     let json = serde_json::from_str::<serde_json::Map<_, _>>(first).is_ok();
     let prompt = |&(i, line): &(usize, &str)| {
-        let what = t!("{}, line {}", path.display(), i + 1);
+        let what = message::Line { path: &path.display(), i: &(i + 1) }.to_string();
         if json { from_json(&what, line, encoder) } else { encoder.encode(&what, line) }
     };
     lines.iter().map(prompt).collect()
 }
 
 fn from_json(what: &str, line: &str, encoder: &Encoder) -> Result<Vec<u32>> {
-    match serde_json::from_str(line).with_context(|| format!("{what}: not a prompt"))? {
+    match serde_json::from_str(line).with_context(|| message::NotPrompt { what: &what }.to_string())? {
         Line { prompt: Some(text), ids: None } => encoder.encode(what, &text),
         Line { prompt: None, ids: Some(ids) } => {
-            ensure!(!ids.is_empty(), "{what} is empty: give at least one token to go on with");
+            ensure!(!ids.is_empty(), "{}", message::EmptyGiveLeastOne { what: &what });
             Ok(ids)
         }
-        Line { .. } => bail!("{what}: expected {{\"prompt\": …}} or {{\"ids\": […]}}"),
+        Line { .. } => bail!("{}", message::ExpectedOr { what: &what }),
     }
 }

@@ -1,6 +1,7 @@
 //! How the text is made: what the options say, and variants of it to be compared.
 
 use super::{ContextName, GenerateArgs};
+use crate::language::messages::generate as message;
 use crate::sampling;
 use anyhow::{Context, Result, bail, ensure};
 use minigpt::ModelFolder;
@@ -65,14 +66,14 @@ impl FromStr for Variants {
 
 fn unknown(part: &str) -> String {
     let styles = Style::ALL.map(Style::name).join(", ");
-    format!("{part:?} is neither a style ({styles}) nor name=value, for example temperature=0.5")
+    message::NeitherStyleNorName { part: &part, styles: &styles }.to_string()
 }
 
 fn change(name: &str, value: &str) -> Result<(String, Number), String> {
     if !NAMES.contains(&name) {
-        return Err(format!("there is no setting {name}; there are {}", NAMES.join(", ")));
+        return Err(message::ThereNoSettingThere { name: &name, names: &NAMES.join(", ") }.to_string());
     }
-    let number = value.parse().map_err(|_| format!("{name} can't be {value:?}: it is a number"))?;
+    let number = value.parse().map_err(|_| message::CantNumber { name: &name, value: &value }.to_string())?;
     Ok((name.to_owned(), number))
 }
 
@@ -112,7 +113,7 @@ impl Variant {
 pub fn all(args: &GenerateArgs, model: &ModelFolder) -> Result<Vec<Setting>> {
     let most = model.gpt.config().vocab_size;
     if let Some(id) = args.stop_id.iter().find(|&&id| id as usize >= most) {
-        bail!("--stop-id {id} would never come: the model has the tokens 0 to {}", most - 1);
+        bail!("{}", message::StopIdWouldNever { id: &id, most: &(most - 1) });
     }
     let base = base(args, model);
     let mut settings = vec![Setting { label: None, config: base.clone() }];
@@ -126,11 +127,15 @@ pub fn all(args: &GenerateArgs, model: &ModelFolder) -> Result<Vec<Setting>> {
             .map(|variant| {
                 let label = variant.label();
                 let config = variant.apply(&base).with_context(|| format!("--compare {label}"))?;
-                sampling::say_unused_window(&config, &format!("--compare {label}: repeat_last_n"));
+                sampling::say_unused_window(
+                    &config,
+                    &message::CompareRepeatLastN { label: &label }.to_string(),
+                );
                 check_beams(&format!("--compare {label}: "), &config, &variant.asks_for_a_draw())?;
                 ensure!(
                     config.num_beams == 1 || !args.explain,
-                    "--compare {label}: --explain shows how tokens are chosen one by one, not a beam search"
+                    "{}",
+                    message::CompareExplainShowsHow { label: &label }
                 );
                 Ok(Setting { label: Some(label), config })
             })
@@ -151,14 +156,13 @@ pub fn all(args: &GenerateArgs, model: &ModelFolder) -> Result<Vec<Setting>> {
 fn check_beams(place: &str, config: &GenerationConfig, draws: &[&str]) -> Result<()> {
     ensure!(
         config.num_beams == 1 || draws.is_empty(),
-        "{place}{} and num_beams {}: a beam search looks for the likeliest text and draws nothing",
-        draws.join(", "),
-        config.num_beams
+        "{}",
+        message::NumBeamsBeamSearch { place: &place, draws: &draws.join(", "), num_beams: &config.num_beams }
     );
     ensure!(
         config.num_beams > 1 || config.length_penalty == 1.0,
-        "{place}length_penalty {} takes effect with a beam search only: set num_beams above 1",
-        config.length_penalty
+        "{}",
+        message::LengthPenaltyTakesEffect { place: &place, length_penalty: &config.length_penalty }
     );
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Texts for people: one as it comes, several one after the other, compared ones side by side.
 
 use super::{Group, explain};
-use crate::language::t;
+use crate::language::messages::generate as message;
 use crate::{output, screen};
 use anyhow::{Context, Result};
 use minigpt::ModelFolder;
@@ -56,10 +56,10 @@ impl Clock {
     }
 
     pub fn summary(&self) -> String {
-        let first = self
-            .first
-            .map_or_else(String::new, |first| t!(", first after {:.0} ms", first.as_secs_f64() * 1e3));
-        t!("{} tokens, {:.0} tokens/s{first}", self.tokens, self.rate())
+        let first = self.first.map_or_else(String::new, |first| {
+            message::FirstAfterMs { e3: &(first.as_secs_f64() * 1e3) }.to_string()
+        });
+        message::TokensTokensS { tokens: &self.tokens, rate: &self.rate(), first: &first }.to_string()
     }
 }
 
@@ -87,7 +87,7 @@ pub fn stream(
         }
     }
     if explained {
-        let completion = generator.into_completions().pop().context("nothing was written")?;
+        let completion = generator.into_completions().pop().context(message::NothingWritten)?;
         return output::written(&(whole(model, prompt, &completion)? + "\n"));
     }
     output::written("\n")
@@ -117,7 +117,7 @@ fn continuation(completion: &Completion) -> String {
 pub fn one_by_one(model: &ModelFolder, groups: &[Group]) -> Result<()> {
     for group in groups {
         for (i, completion) in group.completions.iter().enumerate() {
-            let prompt = (groups.len() > 1).then(|| t!("prompt {}", group.number));
+            let prompt = (groups.len() > 1).then(|| message::Prompt3 { number: &group.number }.to_string());
             let label = group.setting.label.clone();
             let text = (group.completions.len() > 1).then(|| format!("{}", i + 1));
             let names: Vec<String> = [prompt, label, text].into_iter().flatten().collect();

@@ -1,7 +1,8 @@
 //! With and without a part of the model, side by side.
 
 use super::tokens::{label, percent};
-use crate::language::{t, tr};
+use crate::language::messages::inspect as message;
+use crate::language::tr;
 use crate::{output, screen};
 use minigpt_charts::Table;
 use minigpt_insight::{AblationOutcome, AblationReport};
@@ -10,15 +11,15 @@ pub fn draw(report: &AblationReport, labels: &[String]) -> String {
     let off: Vec<String> = report.off.iter().map(ToString::to_string).collect();
     let number = |loss: Option<f64>| loss.map_or_else(|| "–".to_owned(), |loss| format!("{loss:.4}"));
     let mut table = Table::new(&[1, 2]);
-    table.row(["", tr("with all"), tr("without")]);
+    table.row(["", message::All.text(), message::Without.text()]);
     let (before, after) = (&report.before, &report.after);
-    table.row([tr("loss"), &number(before.reading.loss), &number(after.reading.loss)]);
+    table.row([message::Loss.text(), &number(before.reading.loss), &number(after.reading.loss)]);
     for (at, label) in labels.iter().enumerate().skip(1) {
         let bits = |outcome: &AblationOutcome| number(outcome.reading.tokens[at].surprisal);
-        table.row([&t!("bits of {label}"), &bits(before), &bits(after)]);
+        table.row([&message::Bits { label: &label }.to_string(), &bits(before), &bits(after)]);
     }
     let mut next = Table::new(&[1, 3]);
-    next.row([tr("with all"), "", tr("without"), ""]);
+    next.row([message::All.text(), "", message::Without.text(), ""]);
     for (a, b) in before.reading.top.iter().zip(&after.reading.top) {
         next.row([
             &label(a.token.as_deref(), a.id),
@@ -31,13 +32,13 @@ pub fn draw(report: &AblationReport, labels: &[String]) -> String {
         Some(text) => output::visible(text),
         None => format!("{:?}", outcome.continuation),
     };
-    t!(
-        "\nWithout {} (replaced by {})\n{}\nWhat may come next\n{}\n  goes on with all: {}\n  goes on without:  {}\n",
-        off.join(", "),
-        tr(report.replaced_by),
-        table.draw_within(screen::table_columns()),
-        next.draw_within(screen::table_columns()),
-        text(before),
-        text(after)
-    )
+    message::WithoutReplacedWhatMay {
+        off: &off.join(", "),
+        replaced_by: &tr(report.replaced_by),
+        table: &table.draw_within(screen::table_columns()),
+        next: &next.draw_within(screen::table_columns()),
+        before: &text(before),
+        after: &text(after),
+    }
+    .to_string()
 }

@@ -2,6 +2,7 @@
 
 use super::args::InspectArgs;
 use super::check_place;
+use crate::language::messages::inspect as message;
 use anyhow::{Context, Result, ensure};
 use minigpt::ModelFolder;
 use minigpt_generate::{Candidate, candidates};
@@ -124,7 +125,7 @@ impl Answer {
         };
         check_place(args, model, ids.as_ref().map_or(1, Vec::len).max(1))?;
         if let Some(ids) = ids {
-            ensure!(!ids.is_empty(), "there is no token to look at: the prompt is empty");
+            ensure!(!ids.is_empty(), message::ThereNoTokenLook);
             answer.text = Some(text_answer(args, model, &subject, &ids)?);
             answer.look(args, model, &subject, &ids)?;
         }
@@ -192,7 +193,7 @@ impl Answer {
 
 /// The ids of the text of an option.
 fn encode(model: &ModelFolder, what: &str, text: &str) -> Result<Vec<u32>> {
-    model.encode(text).with_context(|| format!("{what} can't be encoded"))
+    model.encode(text).with_context(|| message::CantEncoded { what: &what }.to_string())
 }
 
 /// The characters of all given texts that the vocabulary lacks, each once; nothing where no text is given.
@@ -239,7 +240,7 @@ fn text_answer(
     let last = logits.get(ids.len() - 1)?.to_vec1::<f32>()?;
     let token = |id| model.tokenizer.as_ref().and_then(|tokenizer| tokenizer.token(id));
     let text = match &model.tokenizer {
-        Some(tokenizer) => Some(tokenizer.decode(ids).context("--ids can't be decoded")?),
+        Some(tokenizer) => Some(tokenizer.decode(ids).context(message::IdsCantDecoded)?),
         None => None,
     };
     let nats = |bits: f64| 0.0 - bits * std::f64::consts::LN_2;

@@ -3,6 +3,7 @@
 use crate::commands::plot::svg_file;
 use crate::device::DeviceKind;
 use crate::ids::Ids;
+use crate::language::messages::inspect as message;
 use crate::models::{HELP, NAME, ProductArgs};
 use clap::{ArgGroup, Args, ValueEnum};
 use minigpt_generate::GenerationConfig;
@@ -123,9 +124,9 @@ pub struct InspectArgs {
 /// Reads a number of candidates.
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) => Err("1 at least is needed".to_owned()),
+        Ok(0) => Err(message::LeastNeeded.text().to_owned()),
         Ok(number) => Ok(number),
-        Err(_) => Err("a whole number is needed".to_owned()),
+        Err(_) => Err(message::WholeNumberNeeded.text().to_owned()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Attention on a terminal: which token looked at which, with names and numbers.
 
-use crate::language::{t, tr};
+use crate::language::messages::inspect as message;
 use crate::screen;
 use minigpt_charts::{Table, cut};
 use minigpt_insight::{AttentionSummary, HeadSummary};
@@ -20,14 +20,17 @@ const MOST: usize = 3;
 /// One head, or the mean of all: a row a query, a column a key. Numbers are percent; where there are too many tokens for
 /// that, shades, and the keys that a query looked at most.
 pub fn draw(heads: &Heads, layer: usize, head: Option<usize>, labels: &[String]) -> String {
-    let which = head.map_or_else(|| tr("mean of all heads").to_owned(), |head| t!("head {head}"));
-    let title = t!("\nAttention of layer {layer}, {which}: a row looks at its columns");
+    let which = head.map_or_else(
+        || message::MeanAllHeads.text().to_owned(),
+        |head| message::Head2 { head: &head }.to_string(),
+    );
+    let title = message::AttentionLayerRowLooks { layer: &layer, which: &which }.to_string();
     let weight = |i: usize, j: usize| match head {
         Some(head) => heads[head][i][j],
         None => heads.iter().map(|head| head[i][j]).sum::<f32>() / heads.len() as f32,
     };
     match labels.len() {
-        ..=NUMBERS => t!("{title}, in percent\n{}", numbers(labels, weight)),
+        ..=NUMBERS => message::Percent { title: &title, weight: &numbers(labels, weight) }.to_string(),
         _ => format!("{title}\n{}", shades(labels, weight)),
     }
 }
@@ -35,7 +38,13 @@ pub fn draw(heads: &Heads, layer: usize, head: Option<usize>, labels: &[String])
 /// What each head looks at in three numbers, and what of the text reaches the last token through all layers.
 pub fn summary(summary: &AttentionSummary, labels: &[String]) -> String {
     let mut table = Table::new(&[0, 1, 2, 3, 4]);
-    table.row([tr("layer"), tr("head"), tr("entropy in bits"), tr("tokens back"), tr("on the first token")]);
+    table.row([
+        message::Layer.text(),
+        message::Head.text(),
+        message::EntropyBits.text(),
+        message::TokensBack.text(),
+        message::FirstToken.text(),
+    ]);
     for &HeadSummary { layer, head, entropy, distance, first } in &summary.heads {
         table.row([
             &layer.to_string(),
@@ -52,11 +61,11 @@ pub fn summary(summary: &AttentionSummary, labels: &[String]) -> String {
         .iter()
         .take(2 * MOST)
         .map(|&j| format!("{} ({j}) {:.0} %", cut(&labels[j], NAME), 100.0 * reached[j]));
-    t!(
-        "\nHeads in a few numbers, means over the text (entropy without the first token)\n{}  through all layers (rollout) the last token has most of: {}\n",
-        table.draw_within(screen::table_columns()),
-        most.collect::<Vec<_>>().join("  ")
-    )
+    message::HeadsFewNumbersMeans {
+        table: &table.draw_within(screen::table_columns()),
+        value: &(most.collect::<Vec<_>>().join("  ")),
+    }
+    .to_string()
 }
 
 fn numbers(labels: &[String], weight: impl Fn(usize, usize) -> f32) -> String {
@@ -76,7 +85,7 @@ fn shades(labels: &[String], weight: impl Fn(usize, usize) -> f32) -> String {
     let from = labels.len().saturating_sub(SHADES);
     let note = match from {
         0 => String::new(),
-        _ => t!("  (the last {SHADES} of {} tokens)\n", labels.len()),
+        _ => message::LastTokens { shown: &SHADES, labels: &labels.len() }.to_string(),
     };
     let mut table = Table::new(&[0]);
     for (i, label) in labels.iter().enumerate().skip(from) {

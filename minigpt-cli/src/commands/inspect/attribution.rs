@@ -1,7 +1,7 @@
 //! Direct logit attribution on a terminal: a bar for each part of the model, to the left or to the right of nothing.
 
 use super::tokens::label;
-use crate::language::{t, tr};
+use crate::language::messages::inspect as message;
 use crate::screen;
 use minigpt_charts::Table;
 use minigpt_insight::Attribution;
@@ -16,26 +16,26 @@ pub fn draw(attribution: &Attribution) -> String {
     for share in &attribution.attribution {
         table.row([&part(&share.component), &format!("{:+.3}", share.logit), &two_sided(share.logit / most)]);
     }
-    table.row([tr("total"), &format!("{:+.3}", attribution.total), ""]);
-    t!(
-        "\nWho wrote the logit of {} behind position {}: it is {:.3}\n{}",
-        label(of.token.as_deref(), of.id),
-        of.position,
-        of.logit,
-        table.draw_within(screen::table_columns())
-    )
+    table.row([message::Total.text(), &format!("{:+.3}", attribution.total), ""]);
+    message::WhoWroteLogitBehind {
+        id: &label(of.token.as_deref(), of.id),
+        position: &of.position,
+        logit: &of.logit,
+        table: &table.draw_within(screen::table_columns()),
+    }
+    .to_string()
 }
 
 /// What a part is called in words.
 fn part(component: &str) -> String {
     match component.split('.').collect::<Vec<_>>()[..] {
-        ["embed"] => tr("token embedding").to_owned(),
-        ["pos_embed"] => tr("position embedding").to_owned(),
-        ["mlp", layer] => t!("layer {layer} MLP"),
-        ["attn", layer, "bias"] => t!("layer {layer} attention bias"),
-        ["ln_f", "bias"] => tr("final norm's bias").to_owned(),
-        ["lm_head", "bias"] => tr("output head's bias").to_owned(),
-        [layer, head] => t!("layer {layer} head {head}"),
+        ["embed"] => message::TokenEmbedding.text().to_owned(),
+        ["pos_embed"] => message::PositionEmbedding.text().to_owned(),
+        ["mlp", layer] => message::LayerMlp { layer: &layer }.to_string(),
+        ["attn", layer, "bias"] => message::LayerAttentionBias { layer: &layer }.to_string(),
+        ["ln_f", "bias"] => message::FinalNormsBias.text().to_owned(),
+        ["lm_head", "bias"] => message::OutputHeadsBias.text().to_owned(),
+        [layer, head] => message::LayerHead { layer: &layer, head: &head }.to_string(),
         _ => component.to_owned(),
     }
 }

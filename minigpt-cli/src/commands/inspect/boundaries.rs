@@ -1,28 +1,28 @@
 //! Which heads look at ends, as a table.
 
-use crate::language::{t, tr};
+use crate::language::messages::inspect as message;
 use crate::screen;
 use minigpt_charts::Table;
 use minigpt_insight::{Boundaries, Boundary, BoundaryHead};
 
 fn name(boundary: Boundary) -> &'static str {
     match boundary {
-        Boundary::Sentence => tr("sentence"),
-        Boundary::Line => tr("line"),
-        Boundary::Paragraph => tr("paragraph"),
+        Boundary::Sentence => message::Sentence.text(),
+        Boundary::Line => message::Line.text(),
+        Boundary::Paragraph => message::Paragraph.text(),
     }
 }
 
 pub fn draw(boundaries: &Boundaries) -> String {
     let mut table = Table::new(&[1, 2, 3, 4, 5, 6]);
     table.row([
-        tr("end of"),
-        tr("layer"),
-        tr("head"),
-        tr("share"),
-        tr("frequency"),
-        tr("shuffled"),
-        tr("loss without"),
+        message::End.text(),
+        message::Layer.text(),
+        message::Head.text(),
+        message::Share.text(),
+        message::Frequency.text(),
+        message::Shuffled.text(),
+        message::LossWithout.text(),
         "",
     ]);
     for end in &boundaries.heads {
@@ -37,7 +37,7 @@ pub fn draw(boundaries: &Boundaries) -> String {
             &percent(frequency),
             &percent(shuffled),
             &format!("{loss_without:+.4}"),
-            if looks_there { tr("looks there") } else { "" },
+            if looks_there { message::LooksThere.text() } else { "" },
         ]);
     }
     let counts: Vec<String> =
@@ -45,12 +45,13 @@ pub fn draw(boundaries: &Boundaries) -> String {
     let none = if boundaries.heads.iter().any(|head| head.looks_there) {
         ""
     } else {
-        tr("  no head looks at ends more than their frequency and shuffled text explain\n")
+        message::NoHeadLooksEnds.text()
     };
-    t!(
-        "\nAttention on the ends of sentences, lines and paragraphs ({})\n{}  a head looks there if its share beats both baselines by {:.0} points; loss without: what the tokens right behind lose when it is off\n{none}",
-        counts.join(", "),
-        table.draw_within(screen::table_columns()),
-        100.0 * boundaries.margin,
-    )
+    message::AttentionEndsSentencesLines {
+        counts: &counts.join(", "),
+        table: &table.draw_within(screen::table_columns()),
+        margin: &(100.0 * boundaries.margin),
+        none: &none,
+    }
+    .to_string()
 }

@@ -1,6 +1,6 @@
 //! What heads do, as a table: scores beside those of fresh weights, and a role where there is one.
 
-use crate::language::{t, tr};
+use crate::language::messages::inspect as message;
 use crate::screen;
 use minigpt_charts::Table;
 use minigpt_insight::{HeadRole, HeadRoles, HeadScores};
@@ -8,23 +8,23 @@ use minigpt_insight::{HeadRole, HeadRoles, HeadScores};
 /// What a role is called in words.
 pub fn role(role: Option<HeadRole>) -> &'static str {
     match role {
-        Some(HeadRole::Previous) => tr("looks at the token before"),
-        Some(HeadRole::Duplicate) => tr("looks at the same token before"),
-        Some(HeadRole::Induction) => tr("induction: looks behind the same token before"),
-        None => tr("none"),
+        Some(HeadRole::Previous) => message::LooksTokenBefore.text(),
+        Some(HeadRole::Duplicate) => message::LooksSameTokenBefore.text(),
+        Some(HeadRole::Induction) => message::InductionLooksBehindSame.text(),
+        None => message::None.text(),
     }
 }
 
 pub fn draw(roles: &HeadRoles) -> String {
     let mut table = Table::new(&[0, 1, 2, 3, 4, 5]);
     table.row([
-        tr("layer"),
-        tr("head"),
-        tr("previous"),
-        tr("duplicate"),
-        tr("induction"),
-        tr("copied"),
-        tr("role"),
+        message::Layer.text(),
+        message::Head.text(),
+        message::Previous.text(),
+        message::Duplicate.text(),
+        message::Induction.text(),
+        message::Copied.text(),
+        message::Role.text(),
     ]);
     let beside = |score: f64, fresh: f64| format!("{:.0} ({:.0})", 100.0 * score, 100.0 * fresh);
     for HeadScores { layer, head, scores, baseline, role: named, copied, .. } in &roles.heads {
@@ -39,12 +39,12 @@ pub fn draw(roles: &HeadRoles) -> String {
         ]);
     }
     let copying = roles.copying;
-    t!(
-        "\nWhat heads do on {} random tokens, repeated: percent of attention (in brackets: with fresh weights)\n{}  a role is named where a head beats fresh weights by {:.0} points; copied: what it adds to the logit of the token that is repeated\n  loss {:.3} in the first half, {:.3} in the second\n",
-        roles.repeated.distance,
-        table.draw_within(screen::table_columns()),
-        100.0 * roles.margin,
-        copying.first_half_loss,
-        copying.second_half_loss,
-    )
+    message::WhatHeadsDoRandom {
+        distance: &roles.repeated.distance,
+        table: &table.draw_within(screen::table_columns()),
+        margin: &(100.0 * roles.margin),
+        first_half_loss: &copying.first_half_loss,
+        second_half_loss: &copying.second_half_loss,
+    }
+    .to_string()
 }

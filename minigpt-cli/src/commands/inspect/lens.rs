@@ -1,7 +1,7 @@
 //! The logit lens on a terminal: layers down, tokens across, in each cell what the model would say there.
 
 use super::tokens::label;
-use crate::language::{t, tr};
+use crate::language::messages::inspect as message;
 use crate::screen;
 use minigpt_charts::{Table, cut};
 use minigpt_insight::{Lens, LikelyToken};
@@ -22,24 +22,22 @@ pub fn draw(lens: &Lens, labels: &[String], position: Option<usize>) -> String {
     let from = labels.len().saturating_sub(ACROSS);
     let note = match from {
         0 => String::new(),
-        _ => t!("  (the last {ACROSS} of {} positions; all with --json)\n", labels.len()),
+        _ => message::LastPositionsAllJson { shown: &ACROSS, labels: &labels.len() }.to_string(),
     };
     let mut table = Table::new(&[0]);
     let heads = labels.iter().skip(from).map(|label| cut(label, NAME));
-    table.cells(std::iter::once(tr("after layer").to_owned()).chain(heads));
+    table.cells(std::iter::once(message::AfterLayer.text().to_owned()).chain(heads));
     for (layer, positions) in lens.lens.iter().enumerate() {
         let cells =
             positions.iter().skip(from).map(|candidates| candidates.first().map_or_else(String::new, cell));
         table.cells(std::iter::once(layer_name(layer)).chain(cells));
     }
     let won = answer_wins(lens).map_or_else(String::new, |layer| match layer {
-        0 => tr("  behind the last token the answer is the likeliest from the embedding on\n").to_owned(),
-        layer => t!("  behind the last token the answer is the likeliest from layer {} on\n", layer - 1),
+        0 => message::BehindLastTokenAnswerLikeliest.text().to_owned(),
+        layer => message::BehindLastTokenAnswer { layer: &(layer - 1) }.to_string(),
     });
-    t!(
-        "\nLogit lens: what the model would say after each layer, and how sure it would be\n{note}{}{won}",
-        table.draw_within(screen::table_columns())
-    )
+    message::LogitLensWhatModel { note: &note, table: &table.draw_within(screen::table_columns()), won: &won }
+        .to_string()
 }
 
 /// The likeliest candidates behind one position, which may be the only one that the lens has.
@@ -49,16 +47,17 @@ fn draw_position(lens: &Lens, labels: &[String], position: usize) -> String {
         let candidates = positions.get(position).or_else(|| positions.last()).into_iter().flatten();
         table.cells(std::iter::once(layer_name(layer)).chain(candidates.take(CANDIDATES).map(cell)));
     }
-    t!(
-        "\nLogit lens behind position {position} ({}): what the model would say after each layer\n{}",
-        labels[position],
-        table.draw_within(screen::table_columns())
-    )
+    message::LogitLensBehindPosition {
+        position: &position,
+        other_position: &(labels[position]),
+        table: &table.draw_within(screen::table_columns()),
+    }
+    .to_string()
 }
 
 fn layer_name(layer: usize) -> String {
     match layer {
-        0 => tr("embedding").to_owned(),
+        0 => message::Embedding.text().to_owned(),
         layer => (layer - 1).to_string(),
     }
 }

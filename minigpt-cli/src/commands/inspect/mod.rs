@@ -21,7 +21,7 @@ mod walk;
 
 pub use args::InspectArgs;
 
-use crate::language::t;
+use crate::language::messages::inspect as message;
 use crate::tensors::TensorTree;
 use crate::{language, models, output, sampling};
 use answer::Answer;
@@ -37,7 +37,7 @@ pub fn run(args: &InspectArgs) -> Result<()> {
     if let Some(example) = args.example {
         return show_example(example.into(), args);
     }
-    let name = args.model.as_deref().context("give a model")?;
+    let name = args.model.as_deref().context(message::GiveModel)?;
     if args.snapshots {
         return over_training::run(args, name);
     }
@@ -62,7 +62,7 @@ pub fn run(args: &InspectArgs) -> Result<()> {
     }
     show(args, &model, &answer)?;
     match &args.html {
-        Some(file) => output::text(&t!("\nall views are in {}\n", file.display())),
+        Some(file) => output::text(&message::AllViews { file: &file.display() }.to_string()),
         None => Ok(()),
     }
 }
@@ -131,15 +131,15 @@ fn check_place(args: &InspectArgs, model: &ModelFolder, tokens: usize) -> Result
     let config = model.gpt.config();
     if let Some(layer) = args.layer {
         let last = config.n_layer - 1;
-        ensure!(layer <= last, "--layer {layer}: the model has the layers 0 to {last}");
+        ensure!(layer <= last, "{}", message::LayerModelLayers { layer: &layer, last: &last });
     }
     if let Some(head) = args.head {
         let last = config.n_head - 1;
-        ensure!(head <= last, "--head {head}: the model has the heads 0 to {last}");
+        ensure!(head <= last, "{}", message::HeadModelHeads { head: &head, last: &last });
     }
     if let Some(position) = args.position {
         let last = tokens - 1;
-        ensure!(position <= last, "--position {position}: the text has the positions 0 to {last}");
+        ensure!(position <= last, "{}", message::PositionTextPositions { position: &position, last: &last });
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::answer::Answer;
 use super::args::InspectArgs;
 use super::roles_chart::chart;
-use crate::language::{t, tr};
+use crate::language::messages::inspect as message;
 use crate::{output, screen, shell};
 use anyhow::{Context, Result, bail};
 use minigpt::{ModelFolder, Snapshot, snapshots};
@@ -34,14 +34,10 @@ struct AtStep {
 pub fn run(args: &InspectArgs, run: &Path) -> Result<()> {
     let kept = snapshots(run)?;
     if kept.is_empty() {
-        bail!(
-            "{}: there are no snapshots. Name the folder of a run; a run of a model of up to 5 million parameters keeps 16 of \
-             them, others those that train.snapshots asks for",
-            run.display()
-        );
+        bail!("{}", message::ThereNoSnapshotsName { run: &run.display() });
     }
     if let (Some(_), Some(last)) = (&args.html, kept.last()) {
-        bail!("--html shows one model: name a snapshot, such as {}", shell::path(&last.path));
+        bail!("{}", message::HtmlShowsOneModel { path: &shell::path(&last.path) });
     }
     let mut found = Vec::new();
     let mut probe: Option<DevelopmentProbe> = None;
@@ -52,7 +48,8 @@ pub fn run(args: &InspectArgs, run: &Path) -> Result<()> {
             model.warnings().iter().for_each(|warning| output::note(warning));
             super::say_what_is_left_out(args, &model);
         }
-        let answer = Answer::without_heads(args, &model).with_context(|| t!("step {step}"))?;
+        let answer = Answer::without_heads(args, &model)
+            .with_context(|| message::Step2 { step: &step }.to_string())?;
         if args.heads {
             let probe = match &mut probe {
                 Some(probe) => probe,
@@ -68,7 +65,7 @@ pub fn run(args: &InspectArgs, run: &Path) -> Result<()> {
     let development = probe.map(DevelopmentProbe::finish);
     if let (Some(file), Some(development)) = (&args.svg, &development) {
         minigpt_files::write_file(file, chart(development).svg().as_bytes())
-            .context("the picture could not be drawn")?;
+            .context(message::PictureCouldNotDrawn)?;
     }
     if !args.json {
         return show(args, &found, development.as_ref());
@@ -91,7 +88,7 @@ fn show(args: &InspectArgs, found: &[AtStep], development: Option<&Development>)
     output::drawn(&format!("\n{}", chart(development).terminal(screen::picture_columns(), false)))?;
     output::text(&roles(development))?;
     match &args.svg {
-        Some(file) => output::text(&t!("drawn in {}\n", file.display())),
+        Some(file) => output::text(&message::Drawn { file: &file.display() }.to_string()),
         None => Ok(()),
     }
 }
@@ -99,7 +96,13 @@ fn show(args: &InspectArgs, found: &[AtStep], development: Option<&Development>)
 /// What each snapshot made of the text.
 fn texts(found: &[AtStep]) -> String {
     let mut table = Table::new(&[0, 1, 3]);
-    table.row([tr("step"), tr("loss"), tr("next"), tr("probability"), ""]);
+    table.row([
+        message::Step.text(),
+        message::Loss.text(),
+        message::Next.text(),
+        message::Probability.text(),
+        "",
+    ]);
     for AtStep { step, answer, .. } in found {
         let Some(text) = &answer.text else { continue };
         let Some(next) = text.top.first() else { continue };
@@ -111,29 +114,26 @@ fn texts(found: &[AtStep]) -> String {
             &output::bar(next.candidate.probability),
         ]);
     }
-    t!(
-        "\nWhat the model made of the text as it learned (more of each snapshot with --json)\n{}",
-        table.draw_within(screen::table_columns())
-    )
+    message::WhatModelMadeText { table: &table.draw_within(screen::table_columns()) }.to_string()
 }
 
 /// What heads did, and when induction appeared.
 fn roles(development: &Development) -> String {
     let mut table = Table::new(&[0, 1, 2, 3, 4]);
     table.row([
-        tr("step"),
-        tr("induction"),
-        tr("previous"),
-        tr("first half"),
-        tr("second half"),
-        tr("heads with a role"),
+        message::Step.text(),
+        message::Induction.text(),
+        message::Previous.text(),
+        message::FirstHalf.text(),
+        message::SecondHalf.text(),
+        message::HeadsRole.text(),
     ]);
     for at in &development.snapshots {
         let named = at.roles.heads.iter().filter_map(|head| {
             let role = match head.role? {
-                minigpt_insight::HeadRole::Previous => tr("previous"),
-                minigpt_insight::HeadRole::Duplicate => tr("duplicate"),
-                minigpt_insight::HeadRole::Induction => tr("induction"),
+                minigpt_insight::HeadRole::Previous => message::Previous.text(),
+                minigpt_insight::HeadRole::Duplicate => message::Duplicate.text(),
+                minigpt_insight::HeadRole::Induction => message::Induction.text(),
             };
             Some(format!("{}.{} {role}", head.layer, head.head))
         });
@@ -148,22 +148,19 @@ fn roles(development: &Development) -> String {
     }
     let said = match development.induction {
         Some(Appearance { steps: (from, to), induction, loss, together }) => {
-            let together = if together { tr("  the two changed together\n") } else { "" };
-            let steps = t!(
-                "  from step {} to {} the best induction score rose from {} to {} %, the loss on repeated tokens went from {} to {}\n",
-                count(from),
-                count(to),
-                format!("{:.0}", 100.0 * induction.0),
-                format!("{:.0}", 100.0 * induction.1),
-                format!("{:.2}", loss.0),
-                format!("{:.2}", loss.1)
-            );
+            let together = if together { message::TwoChangedTogether.text() } else { "" };
+            let steps = message::FromStepBestInduction {
+                from: &count(from),
+                to: &count(to),
+                induction: &format!("{:.0}", 100.0 * induction.0),
+                other_induction: &format!("{:.0}", 100.0 * induction.1),
+                loss: &format!("{:.2}", loss.0),
+                other_loss: &format!("{:.2}", loss.1),
+            }
+            .to_string();
             steps + together
         }
-        None => tr("  no head became an induction head\n").to_owned(),
+        None => message::NoHeadBecameInduction.text().to_owned(),
     };
-    t!(
-        "\nThe best score of any head, and the loss on repeated random tokens\n{}{said}",
-        table.draw_within(screen::table_columns())
-    )
+    message::BestScoreAnyHead { table: &table.draw_within(screen::table_columns()), said: &said }.to_string()
 }

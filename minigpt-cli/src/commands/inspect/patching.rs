@@ -1,7 +1,7 @@
 //! Patching on a terminal: how much of the answer each place brings back, in percent.
 
 use super::tokens::label;
-use crate::language::{t, tr};
+use crate::language::messages::inspect as message;
 use crate::screen;
 use minigpt_charts::{Table, cut};
 use minigpt_insight::Patching;
@@ -14,19 +14,20 @@ const ACROSS: usize = 14;
 pub fn draw(patching: &Patching, labels: &[String]) -> String {
     let from = labels.len().saturating_sub(ACROSS);
     let names = labels.iter().skip(from).map(|label| cut(label, NAME));
-    let by_position = matrix(tr("layer"), names, patching.layers_positions.iter().map(|row| &row[from..]));
+    let by_position =
+        matrix(message::Layer.text(), names, patching.layers_positions.iter().map(|row| &row[from..]));
     let heads = patching.layers_heads.first().map_or(0, Vec::len);
-    let names = (0..heads).map(|head| t!("head {head}"));
-    let by_head = matrix(tr("layer"), names, patching.layers_heads.iter().map(Vec::as_slice));
-    t!(
-        "\nPatching: logit({}) − logit({}) is {:.3} behind the text, {:.3} behind the other\n\
-         How much of the difference comes back, in percent, with the residual stream of the text entering a layer at a position\n\
-         {by_position}\nThe same with the mix of a head, at all positions\n{by_head}",
-        label(patching.answer_token.as_deref(), patching.answer),
-        label(patching.other_token.as_deref(), patching.other),
-        patching.clean,
-        patching.corrupt,
-    )
+    let names = (0..heads).map(|head| message::Head2 { head: &head }.to_string());
+    let by_head = matrix(message::Layer.text(), names, patching.layers_heads.iter().map(Vec::as_slice));
+    message::PatchingLogitLogitBehind {
+        answer: &label(patching.answer_token.as_deref(), patching.answer),
+        other: &label(patching.other_token.as_deref(), patching.other),
+        clean: &patching.clean,
+        corrupt: &patching.corrupt,
+        by_position: &by_position,
+        by_head: &by_head,
+    }
+    .to_string()
 }
 
 fn matrix<'a>(

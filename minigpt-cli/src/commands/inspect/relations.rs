@@ -1,6 +1,6 @@
 //! Which heads follow which relations, as a table beside the best fixed offset.
 
-use crate::language::{t, tr};
+use crate::language::messages::inspect as message;
 use crate::screen;
 use minigpt_charts::{Table, count};
 use minigpt_insight::Relations;
@@ -8,13 +8,13 @@ use minigpt_insight::Relations;
 pub fn draw(relations: &Relations) -> String {
     let mut table = Table::new(&[1, 2, 3, 4, 5, 6]);
     table.row([
-        tr("relation"),
-        tr("pairs"),
-        tr("best head"),
-        tr("hits"),
-        tr("share"),
-        tr("best offset"),
-        tr("its hits"),
+        message::Relation.text(),
+        message::Pairs.text(),
+        message::BestHead.text(),
+        message::Hits2.text(),
+        message::Share.text(),
+        message::BestOffset.text(),
+        message::Hits.text(),
         "",
     ]);
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
@@ -27,21 +27,23 @@ pub fn draw(relations: &Relations) -> String {
             &percent(score.share),
             &format!("−{}", score.offset),
             &percent(score.offset_hits),
-            if score.follows { tr("follows it") } else { "" },
+            if score.follows { message::Follows.text() } else { "" },
         ]);
     }
     let none = if relations.relations.iter().any(|score| score.follows) {
         ""
     } else {
-        tr("  no head follows a relation better than a fixed offset does: this model does not show syntax\n")
+        message::NoHeadFollowsRelation.text()
     };
     let long = match relations.too_long {
         0 => String::new(),
-        sentences => t!("  {} sentences were too long for the model and left out\n", count(sentences as u64)),
+        sentences => message::SentencesWereTooLong { sentences: &count(sentences as u64) }.to_string(),
     };
-    t!(
-        "\nFrom a word to the earlier one that it is related to: how often a head looks there most\n{}  a head follows a relation if it beats the best fixed offset by {:.0} points, with ten pairs at least\n{none}{long}",
-        table.draw_within(screen::table_columns()),
-        100.0 * relations.margin,
-    )
+    message::FromWordEarlierOne {
+        table: &table.draw_within(screen::table_columns()),
+        margin: &(100.0 * relations.margin),
+        none: &none,
+        long: &long,
+    }
+    .to_string()
 }

@@ -1,7 +1,8 @@
 //! The tokens of a text: how likely each was, and what may come next.
 
 use super::answer::{Next, TextAnswer};
-use crate::language::{counted, t, tr};
+use crate::language::messages::counts;
+use crate::language::messages::inspect as message;
 use crate::{output, screen};
 use minigpt::ModelFolder;
 use minigpt_charts::{Table, count};
@@ -10,16 +11,16 @@ use minigpt_charts::{Table, count};
 pub fn summary(model: &ModelFolder) -> String {
     let config = model.gpt.config();
     let parameters = minigpt_model::parameters::Count::of(config).total;
-    t!(
-        "{}: {} parameters, {}, {}, width {}, context {}, vocabulary {}\n",
-        model.path.display(),
-        count(parameters),
-        counted(config.n_layer as u64, "layer"),
-        counted(config.n_head as u64, "head"),
-        config.n_embd,
-        count(config.block_size as u64),
-        count(config.vocab_size as u64),
-    )
+    message::ParametersWidthContextVocabulary {
+        path: &model.path.display(),
+        parameters: &count(parameters),
+        n_layer: &(counts::Layers { n: config.n_layer as u64 }.to_string()),
+        n_head: &(counts::Heads { n: config.n_head as u64 }.to_string()),
+        n_embd: &config.n_embd,
+        block_size: &count(config.block_size as u64),
+        vocab_size: &count(config.vocab_size as u64),
+    }
+    .to_string()
 }
 
 /// What to call each token: its text with spaces and line ends made visible, or its id.
@@ -43,13 +44,13 @@ pub fn label(token: Option<&str>, id: u32) -> String {
 pub fn positions(answer: &TextAnswer) -> String {
     let mut table = Table::new(&[0, 1, 3, 4, 5, 6]);
     table.row([
-        tr("position"),
-        tr("id"),
-        tr("token"),
-        tr("log p"),
-        tr("bits"),
-        tr("probability"),
-        tr("rank"),
+        message::Position.text(),
+        message::Id.text(),
+        message::Token.text(),
+        message::LogP.text(),
+        message::Bits2.text(),
+        message::Probability.text(),
+        message::Rank.text(),
         "",
     ]);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
@@ -67,15 +68,12 @@ pub fn positions(answer: &TextAnswer) -> String {
         ]);
     }
     let sum = match (answer.logprob, answer.loss, answer.perplexity) {
-        (Some(logprob), Some(loss), Some(perplexity)) => t!(
-            "  log P of the text, given its first token: {logprob:.4}; loss (minus its mean) {loss:.4}, perplexity {perplexity:.2}\n"
-        ),
+        (Some(logprob), Some(loss), Some(perplexity)) => {
+            message::LogPTextGiven { logprob: &logprob, loss: &loss, perplexity: &perplexity }.to_string()
+        }
         _ => String::new(),
     };
-    t!(
-        "\nHow likely each token was after those before it\n{}{sum}",
-        table.draw_within(screen::table_columns())
-    )
+    message::HowLikelyEachToken { table: &table.draw_within(screen::table_columns()), sum: &sum }.to_string()
 }
 
 pub fn next(answer: &TextAnswer) -> String {
@@ -89,7 +87,7 @@ pub fn next(answer: &TextAnswer) -> String {
             &output::bar(candidate.probability),
         ]);
     }
-    t!("\nWhat may come next\n{}", table.draw_within(screen::table_columns()))
+    message::WhatMayComeNext { table: &table.draw_within(screen::table_columns()) }.to_string()
 }
 
 pub fn percent(probability: f64) -> String {

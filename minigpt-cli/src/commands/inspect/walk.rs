@@ -1,6 +1,7 @@
 //! A walk on a terminal: a sentence and a formula a step, its shape, and numbers rounded so that a person can follow.
 
-use crate::language::{Language, t, tr};
+use crate::language::Language;
+use crate::language::messages::inspect as message;
 use crate::screen;
 use minigpt_charts::{Table, count};
 use minigpt_insight::WalkStep;
@@ -23,13 +24,15 @@ pub fn draw(steps: &[WalkStep], lang: Language, name: &dyn Fn(u32) -> Option<Str
 
 fn draw_step(number: usize, step: &WalkStep, lang: Language, name: &dyn Fn(u32) -> Option<String>) -> String {
     let place = match (step.layer, step.head) {
-        (Some(layer), Some(head)) => t!("  layer {layer}, head {head}"),
-        (Some(layer), None) => t!("  layer {layer}"),
+        (Some(layer), Some(head)) => message::LayerHead2 { layer: &layer, head: &head }.to_string(),
+        (Some(layer), None) => message::Layer2 { layer: &layer }.to_string(),
         _ => String::new(),
     };
     let text = if lang == Language::Zh { step.text_zh } else { step.text };
     let statistics = match (step.mean, step.deviation) {
-        (Some(mean), Some(deviation)) => t!("    mean {}, deviation {}\n", rounded(mean), rounded(deviation)),
+        (Some(mean), Some(deviation)) => {
+            message::MeanDeviation { mean: &rounded(mean), deviation: &rounded(deviation) }.to_string()
+        }
         _ => String::new(),
     };
     format!(
@@ -57,7 +60,7 @@ fn values(step: &WalkStep, name: &dyn Fn(u32) -> Option<String>) -> String {
         return likeliest(step, name);
     }
     if let Some(before) = &step.before {
-        table.cells(std::iter::once(tr("before").to_owned()).chain(cells(before)));
+        table.cells(std::iter::once(message::Before.text().to_owned()).chain(cells(before)));
     }
     match step.shape[..] {
         [rows, width] if width > 0 => {
@@ -65,12 +68,15 @@ fn values(step: &WalkStep, name: &dyn Fn(u32) -> Option<String>) -> String {
                 table.cells(std::iter::once(format!("{row}:")).chain(cells(values)));
             }
             let rest = rows.saturating_sub(ROWS);
-            let more =
-                if rest > 0 { t!("    … {} more rows\n", count(rest as u64)) } else { String::new() };
+            let more = if rest > 0 {
+                message::MoreRows { rest: &count(rest as u64) }.to_string()
+            } else {
+                String::new()
+            };
             return table.draw_within(screen::table_columns()) + &more;
         }
         _ => {
-            let label = if step.before.is_some() { tr("after") } else { "" };
+            let label = if step.before.is_some() { message::After.text() } else { "" };
             table.cells(std::iter::once(label.to_owned()).chain(cells(&step.values)));
         }
     }
@@ -80,7 +86,7 @@ fn values(step: &WalkStep, name: &dyn Fn(u32) -> Option<String>) -> String {
 fn cells(values: &[f32]) -> Vec<String> {
     let mut cells: Vec<String> = values.iter().take(SHOWN).map(|&value| rounded(f64::from(value))).collect();
     if values.len() > SHOWN {
-        cells.push(t!("… {} in all", count(values.len() as u64)));
+        cells.push(message::InAll { values: &(count(values.len() as u64)) }.to_string());
     }
     cells
 }
@@ -95,7 +101,8 @@ fn likeliest(step: &WalkStep, name: &dyn Fn(u32) -> Option<String>) -> String {
         table.row([&id.to_string(), &label, &rounded(f64::from(step.values[id]))]);
     }
     let left = step.values.iter().filter(|value| value.is_finite()).count();
-    let left = t!("    … {} of {} tokens are left\n", count(left as u64), count(step.values.len() as u64));
+    let left = message::TokensLeft { left: &count(left as u64), values: &(count(step.values.len() as u64)) }
+        .to_string();
     table.draw_within(screen::table_columns()) + &left
 }
 

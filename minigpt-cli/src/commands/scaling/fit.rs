@@ -2,6 +2,7 @@
 
 use super::report::FitReport;
 use super::runs::RunsArgs;
+use crate::language::messages::scaling as message;
 use anyhow::{Context, Result};
 use clap::Args;
 use std::path::PathBuf;
@@ -23,7 +24,8 @@ pub fn run(args: &ScalingFitArgs) -> Result<()> {
     let runs = args.runs.read()?;
     let mut report = FitReport::new(&runs, &args.runs.options(), args.runs.repeated)?;
     if let Some(folder) = args.out.as_ref().or(runs.sweep.as_ref()) {
-        std::fs::create_dir_all(folder).with_context(|| format!("could not create {}", folder.display()))?;
+        std::fs::create_dir_all(folder)
+            .with_context(|| message::CouldNotCreate { folder: &folder.display() }.to_string())?;
         report.draw(folder)?;
         report.keep(folder)?;
     }

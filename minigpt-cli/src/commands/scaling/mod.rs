@@ -8,6 +8,7 @@ mod run;
 mod runs;
 mod words;
 
+use crate::language::messages::scaling as message;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
@@ -45,6 +46,6 @@ pub fn run(args: &ScalingArgs) -> Result<()> {
 fn positive(text: &str) -> Result<f64, String> {
     match text.replace('_', "").parse::<f64>() {
         Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
-        _ => Err("a number above 0 is needed, for example 1e6".to_owned()),
+        _ => Err(message::NumberAboveNeededExample.text().to_owned()),
     }
 }

@@ -1,7 +1,8 @@
 //! `minigpt scaling plan`: the runs of a sweep before they are made.
 
 use super::positive;
-use crate::language::{duration, t, tr};
+use crate::language::duration;
+use crate::language::messages::scaling as message;
 use crate::{output, screen};
 use anyhow::Result;
 use clap::Args;
@@ -56,7 +57,7 @@ struct Widths(Vec<usize>);
 
 fn widths(text: &str) -> Result<Widths, String> {
     let numbers = text.split(',').map(|number| number.trim().parse()).collect::<Result<_, _>>();
-    numbers.map(Widths).map_err(|_| "whole numbers are needed, for example 16,24,40,56".to_owned())
+    numbers.map(Widths).map_err(|_| message::WholeNumbersNeededExample.text().to_owned())
 }
 
 impl PlanOptions {
@@ -90,22 +91,27 @@ pub fn run(args: &ScalingPlanArgs) -> Result<()> {
 /// Says what a person should know before such a sweep.
 pub fn warn(plan: &SweepPlan) {
     if plan.epochs > 1.001 && !plan.repeated {
-        output::note(&t!(
-            "the longest runs see the text {:.1} times: past one epoch a token is worth less than a new one, which the plain law does not know; --repeated does",
-            plan.epochs
-        ));
+        output::note(&message::LongestRunsSeeText { epochs: &plan.epochs }.to_string());
     }
 }
 
 /// The plan as people read it.
 pub fn describe(plan: &SweepPlan) -> String {
     let mut sizes = Table::new(&[0, 1, 2, 3, 4, 5]);
-    sizes.row([tr("width"), "N", tr("all parameters"), tr("rate"), tr("a step"), tr("memory"), ""]);
+    sizes.row([
+        message::Width.text(),
+        "N",
+        message::AllParameters.text(),
+        message::Rate.text(),
+        message::Step.text(),
+        message::Memory.text(),
+        "",
+    ]);
     for size in &plan.sizes {
         let mode = if size.side_by_side {
-            t!("{} runs side by side, a thread each", count(plan.threads as u64))
+            message::RunsSideSideThread { threads: &count(plan.threads as u64) }.to_string()
         } else {
-            tr("one run at a time, all threads").to_owned()
+            message::OneRunTimeAll.text().to_owned()
         };
         sizes.row([
             &count(size.n_embd as u64),
@@ -119,23 +125,31 @@ pub fn describe(plan: &SweepPlan) -> String {
     }
     let tokens: Vec<String> = plan.tokens.iter().map(|&tokens| count(tokens)).collect();
     let mut table = Table::default();
-    table.row([tr("data"), &t!("{}, {} tokens to learn from", plan.title, count(plan.unique_tokens))]);
-    table.row([tr("tokens of the runs"), &tokens.join(", ")]);
     table.row([
-        tr("runs"),
-        &t!("{}, two of them once more with another seed to see the noise", count(plan.runs.len() as u64)),
+        message::Data.text(),
+        &message::TokensLearnFrom { title: &plan.title, unique_tokens: &count(plan.unique_tokens) }
+            .to_string(),
     ]);
-    table.row([tr("judged by"), &t!("{} tokens of validation, all of them", count(plan.validation_tokens))]);
-    table.row([tr("arithmetic"), &format!("{:.1e} FLOP", plan.flops)]);
-    table.row([tr("memory"), &bytes(plan.bytes)]);
-    table.row([tr("time"), &t!("about {}, measured here", duration(plan.seconds))]);
+    table.row([message::TokensRuns.text(), &tokens.join(", ")]);
+    table.row([
+        message::Runs.text(),
+        &message::TwoThemOnceMore { runs: &(count(plan.runs.len() as u64)) }.to_string(),
+    ]);
+    table.row([
+        message::Judged.text(),
+        &message::TokensValidationAllThem { validation_tokens: &count(plan.validation_tokens) }.to_string(),
+    ]);
+    table.row([message::Arithmetic.text(), &format!("{:.1e} FLOP", plan.flops)]);
+    table.row([message::Memory.text(), &bytes(plan.bytes)]);
+    table.row([
+        message::Time.text(),
+        &message::AboutMeasuredHere { seconds: &duration(plan.seconds) }.to_string(),
+    ]);
     let columns = screen::table_columns();
     format!(
         "{}\n{}\n{}\n",
         table.draw_within(columns),
         sizes.draw_within(columns),
-        tr(
-            "N is matrices and head, without embeddings. Rates are set by a rule (0.004·√(128/width) for AdamW's part, one for Muon's), not tuned for each size."
-        )
+        message::NMatricesHeadWithout.text()
     )
 }

@@ -4,7 +4,7 @@ use super::positive;
 use super::report::{FitReport, largest};
 use super::runs::RunsArgs;
 use super::words::{self, range, short};
-use crate::language::{t, tr};
+use crate::language::messages::scaling as message;
 use crate::{output, screen};
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -59,7 +59,7 @@ pub fn run(args: &ScalingPredictArgs) -> Result<()> {
     let left = |parameters: f64| args.flops.map(|budget| budget / flops(parameters, 1.0));
     let asked = args.parameters.and_then(|size| Some((size, args.tokens.or_else(|| left(size))?)));
     if let (Some(unique), Some((_, tokens))) = (args.unique, asked) {
-        ensure!(unique <= tokens, "--unique {unique}: of {tokens} tokens no more can be different");
+        ensure!(unique <= tokens, "{}", message::UniqueTokensNoMore { unique: &unique, tokens: &tokens });
     }
     let best = args.flops.map(|budget| fit.best_model(budget));
     let from = asked.or_else(|| best.and_then(|best| Some(best.ok()?.run())));
@@ -93,44 +93,48 @@ fn describe(answer: &Answer) -> String {
     let mut table = Table::new(&[1]);
     if let Some(prediction) = &answer.prediction {
         let terms = &prediction.terms;
-        table.row([tr("loss"), &format!("{:.3}", prediction.loss.value), &interval(&prediction.loss)]);
+        table.row([
+            message::Loss2.text(),
+            &format!("{:.3}", prediction.loss.value),
+            &interval(&prediction.loss),
+        ]);
         let sum = format!("{:.3} + {:.3} + {:.3}", terms.floor, terms.size, terms.data);
-        table.row([tr("made of"), "", &t!("{sum}: what stays, what size and what data would take away")]);
+        table.row([message::Made.text(), "", &message::WhatStaysWhatSize { sum: &sum }.to_string()]);
         far(&mut table, prediction.times_largest, prediction.extrapolation);
     }
     if let Some(why) = answer.prediction_withheld {
-        table.row([tr("loss"), "–", &words::withheld(why)]);
+        table.row([message::Loss2.text(), "–", &words::withheld(why)]);
     }
     if let Some(loss) = &answer.repeated {
-        let repeated = tr("loss with data seen again");
+        let repeated = message::LossDataSeenAgain.text();
         table.row([repeated, &format!("{:.3}", loss.value), &interval(loss)]);
     }
     if let Some(why) = answer.best_withheld {
-        table.row([tr("best size N"), "–", &words::withheld(why)]);
+        table.row([message::BestSizeN.text(), "–", &words::withheld(why)]);
     }
     if let Some(best) = &answer.best {
-        table.row([tr("best size N"), &short(best.parameters.value), &range(&best.parameters)]);
-        table.row([tr("its tokens D"), &short(best.tokens.value), &range(&best.tokens)]);
-        table.row([tr("its loss"), &format!("{:.3}", best.loss.value), &interval(&best.loss)]);
+        table.row([message::BestSizeN.text(), &short(best.parameters.value), &range(&best.parameters)]);
+        table.row([message::TokensD.text(), &short(best.tokens.value), &range(&best.tokens)]);
+        table.row([message::Loss.text(), &format!("{:.3}", best.loss.value), &interval(&best.loss)]);
         if !best.measured_size {
-            table.row([tr("note"), "", tr("no run has had a size that small or that large")]);
+            table.row([message::Note.text(), "", message::NoRunHadSize.text()]);
         }
         far(&mut table, best.times_largest, best.extrapolation);
     }
     let doublings = [
-        (tr("twice the data"), &answer.double_data),
-        (tr("twice the size"), &answer.double_size),
-        (tr("twice the FLOPs"), &answer.double_flops),
+        (message::TwiceData.text(), &answer.double_data),
+        (message::TwiceSize.text(), &answer.double_size),
+        (message::TwiceFlops.text(), &answer.double_flops),
     ];
     for (what, doubling) in doublings {
         let Some(doubling) = doubling else { continue };
-        let far = if doubling.extrapolation { tr(" (extrapolated)") } else { "" };
+        let far = if doubling.extrapolation { message::Extrapolated.text() } else { "" };
         let change = change(&doubling.gain);
         table.row([what, &signed(change.value), &format!("{}{far}", interval_of(&change, signed))]);
     }
     if let Some(held) = answer.held_out.largest_runs {
         let error = format!("{:.1} %", 100.0 * held.mean_error);
-        table.row([tr("held out"), &error, tr("mean error on the largest runs, predicted from the rest")]);
+        table.row([message::HeldOut.text(), &error, message::MeanErrorLargestRuns.text()]);
     }
     table.draw_within(screen::table_columns())
 }
@@ -139,11 +143,11 @@ fn describe(answer: &Answer) -> String {
 fn far(table: &mut Table, times: f64, extrapolation: bool) {
     if extrapolation {
         let far = if times < 1e15 {
-            t!("extrapolated: {:.0} times the arithmetic of the largest run; not to be trusted", times)
+            message::ExtrapolatedTimesArithmeticLargest { times: &times }.to_string()
         } else {
-            tr("extrapolated far beyond the runs behind that law").to_owned()
+            message::ExtrapolatedFarBeyondRuns.text().to_owned()
         };
-        table.row([tr("warning"), "", &far]);
+        table.row([message::Warning.text(), "", &far]);
     }
 }
 
@@ -170,9 +174,9 @@ fn interval(estimate: &Estimate95) -> String {
 fn interval_of(estimate: &Estimate95, shown: impl Fn(f64) -> String) -> String {
     let [low, high]: [f64; 2] = estimate.interval.into();
     if low.is_finite() && high.is_finite() {
-        t!("95 %: {} to {}", shown(low), shown(high))
+        message::To { low: &shown(low), high: &shown(high) }.to_string()
     } else {
-        tr("95 %: not determined by these runs").to_owned()
+        message::NotDeterminedTheseRuns.text().to_owned()
     }
 }
 

@@ -3,7 +3,8 @@
 use super::plan::{PlanOptions, describe, warn};
 use super::report::FitReport;
 use super::runs::Runs;
-use crate::language::{duration, t};
+use crate::language::duration;
+use crate::language::messages::scaling as message;
 use crate::{output, screen, shell, stop};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -44,7 +45,7 @@ pub fn run(args: &ScalingRunArgs) -> Result<()> {
         && args.out.is_some()
         && let Some(data) = &args.data
     {
-        bail!("a sweep that goes on has its data already: leave out {data}");
+        bail!("{}", message::SweepGoesDataAlready { data: &data });
     }
     let out = folder(args)?;
     let sweep = match (args.resume, &args.data) {
@@ -57,14 +58,14 @@ pub fn run(args: &ScalingRunArgs) -> Result<()> {
             }
             Sweep::create(&out, plan)?
         }
-        (false, None) => bail!("what should the models learn from? Name a text"),
+        (false, None) => bail!(message::WhatShouldModelsLearn),
     };
     stop::watch(Some(stop::NOTE))?;
     let watch = Watch::new(&sweep, args.quiet);
     let ended = sweep.run(&watch, stop::requested());
     watch.bar.finish_and_clear();
     if ended? == SweepEnd::Stopped {
-        let again = t!("stopped; `minigpt scaling run --resume --out {}` goes on", shell::path(&out));
+        let again = message::StoppedMinigptScalingRun { out: &shell::path(&out) }.to_string();
         output::note(&again);
         return if args.json { output::json(&json!({ "stopped": true, "out": out })) } else { Ok(()) };
     }
@@ -82,11 +83,11 @@ fn folder(args: &ScalingRunArgs) -> Result<PathBuf> {
     if let Some(out) = &args.out {
         return Ok(out.clone());
     }
-    let data = args.data.as_deref().context("which sweep? name its folder with --out")?;
+    let data = args.data.as_deref().context(message::WhichSweepNameFolder)?;
     let path = Path::new(data);
     let whole = path.canonicalize().unwrap_or(path.to_owned());
     let name = if path.is_dir() { whole.file_name() } else { whole.file_stem() };
-    let name = name.context("name the sweep's folder with --out")?.to_string_lossy().into_owned();
+    let name = name.context(message::NameSweepsFolderOut)?.to_string_lossy().into_owned();
     let first = Path::new("runs").join(format!("scaling-{name}"));
     if args.resume {
         return Ok(first);
@@ -95,7 +96,7 @@ fn folder(args: &ScalingRunArgs) -> Result<PathBuf> {
     std::iter::once(first)
         .chain(numbered)
         .find(|folder| !folder.exists())
-        .context("every name beside it is taken")
+        .context(message::EveryNameBesideTaken)
 }
 
 /// Parts of the bar.
@@ -146,8 +147,13 @@ impl<'a> Watch<'a> {
         let passed = done - before;
         let left = (passed > 0.01 * all).then(|| self.began.elapsed().as_secs_f64() * (all - done) / passed);
         self.bar.set_position((PARTS as f64 * done / all.max(f64::MIN_POSITIVE)) as u64);
-        let left_words = left.map_or_else(|| "…".to_owned(), |left| t!("{} left", duration(left.round())));
-        let runs = t!("{} of {} runs", count(state.done as u64), count(self.plan.runs.len() as u64));
+        let left_words = left.map_or_else(
+            || "…".to_owned(),
+            |left| message::Left2 { left: &duration(left.round()) }.to_string(),
+        );
+        let runs =
+            message::OfRuns { done: &count(state.done as u64), runs: &(count(self.plan.runs.len() as u64)) }
+                .to_string();
         let room = screen::progress_columns().saturating_sub(12);
         self.bar.set_message(screen::fitting(&[&left_words, &runs], room));
         left
@@ -175,10 +181,23 @@ impl SweepObserver for Watch<'_> {
                     return;
                 }
                 let (width, tokens) = (count(self.plan.sizes[run.size].n_embd as u64), count(row.tokens));
-                let loss = row.loss.map_or_else(|| t!("diverged, left out"), |loss| t!("loss {loss:.4}"));
+                let loss = row.loss.map_or_else(
+                    || message::DivergedLeftOut.to_string(),
+                    |loss| message::Loss3 { loss: &loss }.to_string(),
+                );
                 let (done, all) = (state.done, self.plan.runs.len());
-                let left = left.map_or_else(String::new, |left| t!(", {} left", duration(left.round())));
-                let line = t!("width {width}, {tokens} tokens: {loss} ({done} of {all} runs{left})");
+                let left = left.map_or_else(String::new, |left| {
+                    message::Left { left: &duration(left.round()) }.to_string()
+                });
+                let line = message::WidthTokensRuns {
+                    width: &width,
+                    tokens: &tokens,
+                    loss: &loss,
+                    done: &done,
+                    all: &all,
+                    left: &left,
+                }
+                .to_string();
                 self.bar.suspend(|| output::note(&line));
             }
         }

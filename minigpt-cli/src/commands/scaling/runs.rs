@@ -1,6 +1,7 @@
 //! Which runs a law is fitted to: those of a sweep, or of any table.
 
 use super::positive;
+use crate::language::messages::scaling as message;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use minigpt::sweep::Sweep;
@@ -33,7 +34,7 @@ pub struct RunsArgs {
 }
 
 fn pair(text: &str) -> Result<Condition, String> {
-    let (name, value) = text.split_once('=').ok_or("NAME=VALUE is needed")?;
+    let (name, value) = text.split_once('=').ok_or(message::NameValueNeeded.text())?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
@@ -51,10 +52,10 @@ impl RunsArgs {
     }
 
     pub fn read(&self) -> Result<Runs> {
-        let path = self.sweep.as_ref().or(self.csv.as_ref()).context("which runs?")?;
+        let path = self.sweep.as_ref().or(self.csv.as_ref()).context(message::WhichRuns)?;
         let sweep = Sweep::is_at(path).then(|| path.clone());
         if path.is_dir() && sweep.is_none() {
-            bail!("{}: there is no sweep (sweep.json)", path.display());
+            bail!("{}", message::ThereNoSweepSweep { path: &path.display() });
         }
         let file = if sweep.is_some() { Sweep::table(path) } else { path.clone() };
         let table = self.table(&file, sweep.is_some())?;
@@ -70,12 +71,12 @@ impl RunsArgs {
                 "tokens" => columns.tokens.clone_from(column),
                 "loss" => columns.loss.clone_from(column),
                 "unique" | "unique_tokens" => unique = Some(column.clone()),
-                other => bail!("--columns {other}=…: there are parameters, tokens, loss and unique"),
+                other => bail!("{}", message::ColumnsThereParametersTokens { other: &other }),
             }
         }
         columns.unique_tokens = unique;
         let text = minigpt_files::read_text(file, LARGEST)?;
         RunTable::parse(&text, &columns, &self.conditions)
-            .with_context(|| format!("{}: not a usable table of runs", file.display()))
+            .with_context(|| message::NotUsableTableRuns { file: &file.display() }.to_string())
     }
 }

@@ -1,7 +1,7 @@
 //! A fit as people read it: a table of numbers with their intervals, and three sentences.
 
 use super::report::{FitReport, largest};
-use crate::language::{t, tr};
+use crate::language::messages::scaling as message;
 use crate::screen;
 use minigpt_charts::{Table, count, metric};
 use minigpt_scaling::{
@@ -15,26 +15,19 @@ pub fn describe(report: &FitReport) -> String {
     let columns = screen::table_columns();
     let mut text = String::new();
     if let Some(losses) = losses(fit) {
-        text += &format!("{}\n{}\n", tr("Losses by size N and tokens"), losses.draw_within(columns));
+        text += &format!("{}\n{}\n", message::LossesSizeNTokens.text(), losses.draw_within(columns));
     }
-    text += &format!(
-        "{}\n{}\n",
-        tr("L(N, D) = E + A/N^α + B/D^β, with 95 % intervals"),
-        numbers(fit).draw_within(columns)
-    );
-    text += &format!("{}\n{}\n", tr("How well it fits"), quality(report).draw_within(columns));
+    text += &format!("{}\n{}\n", message::LNDE.text(), numbers(fit).draw_within(columns));
+    text += &format!("{}\n{}\n", message::HowWellFits.text(), quality(report).draw_within(columns));
     let isoflops = fit.isoflops();
     if !isoflops.is_empty() {
-        text += &format!(
-            "{}\n{}\n",
-            tr("The best size for a budget 6·N·D, from the runs alone"),
-            best_sizes(&isoflops).draw_within(columns)
-        );
+        text +=
+            &format!("{}\n{}\n", message::BestSizeBudgetN.text(), best_sizes(&isoflops).draw_within(columns));
     }
     if let Some(repeated) = &report.repeated {
         text += &format!(
             "{}\n{}\n",
-            tr("What data that is seen again is worth"),
+            message::WhatDataSeenAgain.text(),
             repetition(repeated).draw_within(columns)
         );
     }
@@ -43,7 +36,7 @@ pub fn describe(report: &FitReport) -> String {
     }
     if !report.pictures.is_empty() {
         let pictures: Vec<String> = report.pictures.iter().map(|path| path.display().to_string()).collect();
-        text += &format!("\n{}\n", t!("pictures: {}", pictures.join(", ")));
+        text += &format!("\n{}\n", message::Pictures { pictures: &pictures.join(", ") }.to_string());
     }
     text
 }
@@ -80,11 +73,11 @@ fn losses(fit: &ScalingFit) -> Option<Table> {
 fn numbers(fit: &ScalingFit) -> Table {
     let mut table = Table::new(&[1]);
     let meanings = [
-        tr("what no model gets below"),
-        tr("what size takes away"),
-        tr("what data takes away"),
-        tr("how fast size helps"),
-        tr("how fast data helps"),
+        message::WhatNoModelGets.text(),
+        message::WhatSizeTakesAway.text(),
+        message::WhatDataTakesAway.text(),
+        message::HowFastSizeHelps.text(),
+        message::HowFastDataHelps.text(),
     ];
     for ((name, estimate, why), meaning) in fit.numbers().into_iter().zip(meanings) {
         let name = greek(name);
@@ -98,12 +91,12 @@ fn numbers(fit: &ScalingFit) -> Table {
 
 fn undetermined(name: &str, estimate: &Estimate95, why: Undetermined) -> String {
     match why {
-        Undetermined::ReachesZero => t!("{name} is not determined: its 95 % interval reaches 0"),
+        Undetermined::ReachesZero => message::NotDeterminedIntervalReaches { name: &name }.to_string(),
         Undetermined::TooWide => {
-            t!("{name} is not determined: its 95 % interval spans {}", range(estimate))
+            message::NotDeterminedIntervalSpans { name: &name, estimate: &range(estimate) }.to_string()
         }
         Undetermined::SizesTooNarrow | Undetermined::TokensTooNarrow => {
-            t!("{name} is not determined: {}", withheld(why))
+            message::IsNotDetermined { name: &name, why: &withheld(why) }.to_string()
         }
     }
 }
@@ -111,16 +104,10 @@ fn undetermined(name: &str, estimate: &Estimate95, why: Undetermined) -> String 
 /// Why something is not said.
 pub fn withheld(why: Undetermined) -> String {
     match why {
-        Undetermined::ReachesZero => {
-            tr("withheld: for these runs, size or data might as well make no difference").to_owned()
-        }
-        Undetermined::TooWide => tr("withheld: the 95 % interval spans a factor of 100 or more").to_owned(),
-        Undetermined::SizesTooNarrow => {
-            t!("the runs' sizes span less than a factor of {NARROWEST}: too little to tell what others do")
-        }
-        Undetermined::TokensTooNarrow => t!(
-            "the runs' counts of tokens span less than a factor of {NARROWEST}: too little to tell what others do"
-        ),
+        Undetermined::ReachesZero => message::WithheldTheseRunsSize.text().to_owned(),
+        Undetermined::TooWide => message::WithheldIntervalSpansFactor.text().to_owned(),
+        Undetermined::SizesTooNarrow => message::RunsSizesSpanLess { least: &NARROWEST }.to_string(),
+        Undetermined::TokensTooNarrow => message::RunsCountsTokensSpan { least: &NARROWEST }.to_string(),
     }
 }
 
@@ -129,28 +116,35 @@ fn quality(report: &FitReport) -> Table {
     let mut table = Table::default();
     let left_out = match report.without_loss {
         0 => String::new(),
-        n => t!("; {} more have no loss", count(n)),
+        n => message::MoreHaveNoLoss { n: &count(n) }.to_string(),
     };
-    table.row([tr("runs"), &format!("{}{left_out}", count(fit.runs.len() as u64))]);
+    table.row([message::Runs.text(), &format!("{}{left_out}", count(fit.runs.len() as u64))]);
     table.row([
-        tr("residuals"),
-        &t!("{} on average, {} at most", percent(fit.mean_residual()), percent(fit.worst_residual())),
+        message::Residuals.text(),
+        &message::AverageMost {
+            mean_residual: &percent(fit.mean_residual()),
+            worst_residual: &percent(fit.worst_residual()),
+        }
+        .to_string(),
     ]);
     if let Some(noise) = fit.noise {
-        table.row([tr("noise of a seed"), &t!("{} of the loss, from few runs", percent(noise))]);
+        table.row([
+            message::NoiseSeed.text(),
+            &message::LossFromFewRuns { noise: &percent(noise) }.to_string(),
+        ]);
     }
     let delta_from = match fit.delta_from {
-        DeltaSource::Given => tr("given"),
-        DeltaSource::SeedNoise => tr("from the seeds' noise"),
-        DeltaSource::Usual => tr("the usual one: no run was repeated"),
+        DeltaSource::Given => message::Given.text(),
+        DeltaSource::SeedNoise => message::FromSeedsNoise.text(),
+        DeltaSource::Usual => message::UsualOneNoRun.text(),
     };
-    table.row([tr("objective"), &format!("{:.7e}", fit.objective)]);
+    table.row([message::Objective.text(), &format!("{:.7e}", fit.objective)]);
     table.row(["δ", &format!("{:.1e}, {delta_from}", fit.delta)]);
     let held = &fit.held_out;
     let rows = [
-        (tr("largest runs, predicted from the rest"), held.largest_runs),
-        (tr("largest size, predicted from the rest"), held.largest_size),
-        (tr("longest runs, predicted from the rest"), held.longest_runs),
+        (message::LargestRunsPredictedFrom.text(), held.largest_runs),
+        (message::LargestSizePredictedFrom.text(), held.largest_size),
+        (message::LongestRunsPredictedFrom.text(), held.longest_runs),
     ];
     for (what, held) in rows {
         table.row([what, &error(held)]);
@@ -160,13 +154,13 @@ fn quality(report: &FitReport) -> Table {
 
 fn error(held: Option<HeldOut>) -> String {
     match held {
-        None => tr("too few runs would be left to fit").to_owned(),
-        Some(HeldOut { runs, mean_error, worst_error }) => t!(
-            "off by {} on average, {} at most ({} runs)",
-            percent(mean_error),
-            percent(worst_error),
-            count(runs as u64)
-        ),
+        None => message::TooFewRunsWould.text().to_owned(),
+        Some(HeldOut { runs, mean_error, worst_error }) => message::OffAverageMostRuns {
+            mean_error: &percent(mean_error),
+            worst_error: &percent(worst_error),
+            runs: &count(runs as u64),
+        }
+        .to_string(),
     }
 }
 
@@ -176,13 +170,15 @@ fn best_sizes(curves: &[IsoFlop]) -> Table {
         let (best, words) = match (curve.minimum, curve.towards) {
             (Some(minimum), _) => (
                 short(minimum.parameters.value),
-                t!("{}, loss {:.3}", range(&minimum.parameters), minimum.loss),
+                message::Loss4 { parameters: &range(&minimum.parameters), loss: &minimum.loss }.to_string(),
             ),
             (None, Some(Towards::Smaller)) => {
-                ("–".to_owned(), tr("smaller than the smallest here").to_owned())
+                ("–".to_owned(), message::SmallerThanSmallestHere.text().to_owned())
             }
-            (None, Some(Towards::Larger)) => ("–".to_owned(), tr("larger than the largest here").to_owned()),
-            _ => ("–".to_owned(), tr("these runs do not say").to_owned()),
+            (None, Some(Towards::Larger)) => {
+                ("–".to_owned(), message::LargerThanLargestHere.text().to_owned())
+            }
+            _ => ("–".to_owned(), message::TheseRunsDoNot.text().to_owned()),
         };
         table.row([&format!("{:.1e} FLOP", curve.flops), &best, &words]);
     }
@@ -191,7 +187,7 @@ fn best_sizes(curves: &[IsoFlop]) -> Table {
 
 fn repetition(fit: &RepeatedFit) -> Table {
     let mut table = Table::new(&[1, 3]);
-    table.row(["", tr("here"), "", tr("published")]);
+    table.row(["", message::Here.text(), "", message::Published.text()]);
     let rows = [
         ("R*_D", &fit.data_half_life, MUENNIGHOFF.data_half_life),
         ("R*_N", &fit.size_half_life, MUENNIGHOFF.size_half_life),
@@ -199,16 +195,21 @@ fn repetition(fit: &RepeatedFit) -> Table {
     for (name, estimate, published) in rows {
         match estimate.undetermined(0.2) {
             None => table.row([name, &short(estimate.value), &range(estimate), &short(published)]),
-            Some(_) => table.row([name, "–", &t!("not determined: {}", range(estimate)), &short(published)]),
+            Some(_) => table.row([
+                name,
+                "–",
+                &message::NotDetermined { estimate: &range(estimate) }.to_string(),
+                &short(published),
+            ]),
         };
     }
     for ((name, ours, why), (_, theirs)) in fit.once.numbers().into_iter().zip(MUENNIGHOFF.law.named()) {
         let value = if why.is_none() { short(ours.value) } else { "–".to_owned() };
         table.row([greek(name), &value, &range(&ours), &short(theirs)]);
     }
-    let left_out = t!("{} more left out that less would have been better for", count(fit.left_out as u64));
-    table.row([tr("runs"), &count(fit.runs as u64), &left_out, ""]);
-    table.row([tr("median residual"), &percent(fit.median_residual), "", ""]);
+    let left_out = message::MoreLeftOutLess { left_out: &count(fit.left_out as u64) }.to_string();
+    table.row([message::Runs.text(), &count(fit.runs as u64), &left_out, ""]);
+    table.row([message::MedianResidual.text(), &percent(fit.median_residual), "", ""]);
     table
 }
 
@@ -220,8 +221,8 @@ pub fn sentences(fit: &ScalingFit) -> [String; 3] {
     let (parameters, tokens) = (metric(from.0), metric(from.1));
     let (parameters, tokens) = (parameters.trim_end(), tokens.trim_end());
     [
-        t!("Twice the text ({tokens} → twice as many tokens) with the largest model here: {data}."),
-        t!("Twice the size ({parameters} → twice as many parameters) with the most tokens here: {size}."),
+        message::TwiceTextTwiceMany { tokens: &tokens, data: &data }.to_string(),
+        message::TwiceSizeTwiceMany { parameters: &parameters, size: &size }.to_string(),
         unknown(fit),
     ]
 }
@@ -233,16 +234,16 @@ fn bought(doubling: Result<Doubling, Undetermined>) -> String {
     };
     let interval = gain.interval;
     if interval.low > 0.0005 {
-        t!(
-            "the loss falls by {:.3} (95 %: {:.3} to {:.3}), from {:.3} to {:.3}",
-            gain.value,
-            interval.low,
-            interval.high,
-            before,
-            after
-        )
+        message::LossFallsFrom {
+            value: &gain.value,
+            low: &interval.low,
+            high: &interval.high,
+            before: &before,
+            after: &after,
+        }
+        .to_string()
     } else {
-        t!("the loss falls by {:.3} at most (95 %), and perhaps not at all", interval.high)
+        message::LossFallsMostPerhaps { high: &interval.high }.to_string()
     }
 }
 
@@ -256,12 +257,10 @@ fn unknown(fit: &ScalingFit) -> String {
         .collect();
     let numbers = match &names[..] {
         [] => String::new(),
-        names => t!("{}, which these runs do not determine; ", names.join(", ")),
+        names => message::WhichTheseRunsDo { names: &names.join(", ") }.to_string(),
     };
     let farthest = format!("{:.1e}", FARTHEST * fit.largest_flops());
-    t!(
-        "What can't be known from these runs: {numbers}any loss beyond ten times the largest run ({farthest} FLOP), and what rates tuned for each size, another depth or other text would give."
-    )
+    message::WhatCantKnownFrom { numbers: &numbers, farthest: &farthest }.to_string()
 }
 
 /// The name of a number as the formula has it.
@@ -295,7 +294,7 @@ pub fn short(number: f64) -> String {
 
 /// An interval in words.
 pub fn range(estimate: &Estimate95) -> String {
-    t!("from {} to {}", short(estimate.interval.low), short(estimate.interval.high))
+    message::From { low: &short(estimate.interval.low), high: &short(estimate.interval.high) }.to_string()
 }
 
 fn percent(part: f64) -> String {

@@ -1,5 +1,6 @@
 //! An address in the browser of the person who asked for it.
 
+use crate::language::messages::serve as message;
 use crate::output;
 use std::process::{Command, Stdio};
 
@@ -23,7 +24,10 @@ pub fn open(address: &str) {
         // Somebody has to wait for it, or it stays in the system's list until the server ends.
         Ok(mut child) => drop(std::thread::spawn(move || child.wait())),
         Err(error) => {
-            output::note(&format!("no browser could be opened ({program}: {error}); open {address}"));
+            output::note(
+                &message::NoBrowserCouldOpened { program: &program, error: &error, address: &address }
+                    .to_string(),
+            );
         }
     }
 }

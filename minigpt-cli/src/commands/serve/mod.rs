@@ -5,6 +5,7 @@ mod log;
 mod named;
 mod page;
 
+use crate::language::messages::serve as message;
 use crate::models::{ContextArgs, LoadArgs};
 use crate::{allocator, dtype, output};
 use anyhow::{Context, Result, ensure};
@@ -101,11 +102,8 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         named.push(named::last_demo()?);
     }
     if let Some(runs) = args.runs.as_deref().filter(|runs| !runs.is_dir()) {
-        ensure!(!runs.exists(), "--runs {} is a file; the folder of the runs is needed", runs.display());
-        output::note(&format!(
-            "--runs {}: there is no such folder yet; runs show once there is",
-            runs.display()
-        ));
+        ensure!(!runs.exists(), "{}", message::RunsFileFolderRuns { runs: &runs.display() });
+        output::note(&message::RunsThereNoSuch { runs: &runs.display() }.to_string());
     }
     allow_many_files();
     let log = Log::start(args.log_format);
@@ -113,10 +111,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let (open_to_all, asks_key) = (!is_loopback(&config.host), !config.api_keys.is_empty());
     let server = page::add(Server::bind(config)?, args.runs.as_deref(), !args.no_page).start()?;
     if open_to_all && !asks_key {
-        output::note(
-            "anybody who can reach this machine can use the server: --api-key KEY makes it ask, --host 127.0.0.1 keeps it to \
-             this machine",
-        );
+        output::note(message::AnybodyWhoCanReach.text());
     }
     let models = allocator::giving_back(|| {
         let models = named.into_iter().enumerate().map(|(i, model)| {
@@ -129,7 +124,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     announce(&server, models, args)?;
     let waited = server.wait_for_signal(signals);
     if waited.is_ok() {
-        output::note("stopping; running requests are finished");
+        output::note(message::StoppingRunningRequestsFinished.text());
     }
     server.stop();
     log.finish();
@@ -142,26 +137,26 @@ fn announce(server: &Running, models: Vec<ServedModel>, args: &ServeArgs) -> Res
     let mut said = Vec::new();
     for model in &models {
         let cache = model.engine.status().memory_bytes as u64;
-        output::note(&format!(
-            "{}: {} parameters in {} ({}), {} texts of {} tokens at once ({}); {}",
-            model.name,
-            count(model.parameters),
-            model.dtype,
-            bytes(model.bytes),
-            model.slots,
-            count(model.context as u64),
-            bytes(cache),
-            model.format.describe(),
-        ));
+        output::note(
+            &message::ParametersTextsTokensOnce {
+                name: &model.name,
+                parameters: &count(model.parameters),
+                dtype: &model.dtype,
+                bytes: &bytes(model.bytes),
+                slots: &model.slots,
+                context: &count(model.context as u64),
+                cache: &bytes(cache),
+                describe: &model.format.describe(),
+            }
+            .to_string(),
+        );
         said.push(json!({
             "name": model.name, "dtype": model.dtype, "parallel": model.slots, "context": model.context,
             "weights_bytes": model.bytes, "cache_bytes": cache,
         }));
     }
     server.serve(models)?;
-    output::note(&format!(
-        "listening on {address}; clients of OpenAI's interface take {address}/v1; Ctrl-C stops"
-    ));
+    output::note(&message::ListeningClientsOpenaisInterface { address: &address }.to_string());
     if args.json {
         output::json(&json!({ "address": address, "models": said }))?;
     }
@@ -175,7 +170,7 @@ impl ServeArgs {
     fn config(&self, log: &Log) -> Result<ServeConfig> {
         let mut api_keys = self.api_keys.clone();
         if let Some(key) = std::env::var_os("MINIGPT_API_KEY") {
-            api_keys.push(key.into_string().ok().context("MINIGPT_API_KEY is not text")?);
+            api_keys.push(key.into_string().ok().context(message::MinigptApiKeyNot)?);
         }
         Ok(ServeConfig {
             host: self.host.clone(),

@@ -1,5 +1,6 @@
 //! Which models are served, and under which names.
 
+use crate::language::messages::serve as message;
 use anyhow::{Context, Result};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -50,8 +51,7 @@ pub fn name_of(path: &Path) -> String {
 
 /// The model of the last demo.
 pub fn last_demo() -> Result<Named> {
-    let none =
-        "there is no model to serve: `minigpt demo` trains one in a few minutes, or name one with --model";
+    let none = message::ThereNoModelServe.text();
     Ok(Named { name: None, path: newest_demo(Path::new(RUNS)).context(none)? })
 }
 

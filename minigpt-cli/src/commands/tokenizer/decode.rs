@@ -2,6 +2,7 @@
 
 use super::Choice;
 use crate::input::{self, MOST_TO_ENCODE};
+use crate::language::messages::tokenizer as message;
 use crate::output;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
@@ -34,7 +35,7 @@ struct Answer {
 pub(super) fn run(args: &DecodeArgs) -> Result<()> {
     let tokenizer = args.tokenizer.open()?;
     let ids = if args.ids.is_empty() {
-        parse(&input::text("list of ids", MOST_TO_ENCODE)?)?
+        parse(&input::text(message::ListIds.text(), MOST_TO_ENCODE)?)?
     } else {
         parse(&args.ids.join(" "))?
     };
@@ -66,18 +67,19 @@ fn parse(text: &str) -> Result<Vec<u32>> {
     }
     let text = text.trim_start_matches('\u{FEFF}').trim();
     if text.starts_with('{') {
-        let encoded: Encoded = serde_json::from_str(text).context("the ids could not be read as JSON")?;
+        let encoded: Encoded = serde_json::from_str(text).context(message::IdsCouldNotRead)?;
         return Ok(encoded.ids);
     }
     if text.starts_with('[') {
-        return serde_json::from_str(text).context("the ids could not be read as JSON");
+        return serde_json::from_str(text).context(message::IdsCouldNotRead);
     }
     let numbers = text.split(|c: char| c.is_whitespace() || c == ',').filter(|part| !part.is_empty());
     numbers
         .enumerate()
         .map(|(position, part)| {
             let shown: String = part.chars().take(40).collect();
-            part.parse().map_err(|_| anyhow!("{shown:?} at position {position} is not an id"))
+            part.parse()
+                .map_err(|_| anyhow!("{}", message::PositionNotId { shown: &shown, position: &position }))
         })
         .collect()
 }

@@ -2,7 +2,7 @@
 
 use super::{Choice, pieces};
 use crate::input::{self, MOST_TO_ENCODE};
-use crate::language::{t, tr};
+use crate::language::messages::tokenizer as message;
 use crate::output;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -63,12 +63,12 @@ pub(super) fn run(args: &EncodeArgs) -> Result<()> {
 fn fit(ids: &mut Vec<u32>, length: usize, tokenizer: &Tokenizer) -> Result<Vec<u8>> {
     /// Longer than any context.
     const LONGEST: usize = 1 << 24;
-    ensure!(length <= LONGEST, "--max-length is {length}; it may be at most {LONGEST}");
+    ensure!(length <= LONGEST, "{}", message::MaxLengthMayMost { length: &length, most: &LONGEST });
     ids.truncate(length);
     let text = ids.len();
     if text < length {
         let pad = tokenizer.special_id(PAD).or_else(|| tokenizer.special_id(END_OF_TEXT));
-        ids.resize(length, pad.context("this tokenizer has no <pad> to fill with")?);
+        ids.resize(length, pad.context(message::TokenizerNoPadFill)?);
     }
     Ok((0..length).map(|i| u8::from(i < text)).collect())
 }
@@ -79,12 +79,12 @@ fn show(tokenizer: &Tokenizer, ids: &[u32], bytes: usize) {
     let colour = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none();
     output::note_drawn(&format!("\n{}", pieces::view(tokenizer, ids, colour)));
     let count = match ids.len() {
-        1 => tr("1 token").to_owned(),
-        n => t!("{n} tokens"),
+        1 => message::Token2.text().to_owned(),
+        n => message::Tokens { n: &n }.to_string(),
     };
     let each = match ids.len() {
         0 => String::new(),
-        n => t!(", {:.2} a token", bytes as f64 / n as f64),
+        n => message::Token { n: &(bytes as f64 / n as f64) }.to_string(),
     };
-    output::note(&format!("{count} for {bytes} bytes{each}"));
+    output::note(&message::Bytes { count: &count, bytes: &bytes, each: &each }.to_string());
 }

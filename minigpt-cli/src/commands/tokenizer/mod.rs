@@ -5,6 +5,7 @@ mod encode;
 mod pieces;
 mod train;
 
+use crate::language::messages::tokenizer as message;
 use crate::models;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
@@ -56,16 +57,16 @@ impl Choice {
             |folder: &Path| ["tokenizer.json", "vocab.json"].iter().any(|file| folder.join(file).exists());
         let model = match &self.model {
             Some(model) if !alone(model) => {
-                Some(models::find(model).context("the model's tokenizer could not be opened")?)
+                Some(models::find(model).context(message::ModelsTokenizerCouldNot)?)
             }
             model => model.clone(),
         };
         match &model {
             Some(model) if model.is_file() => {
                 let found = OnDisk::open(model)?.own_tokenizer()?;
-                found.with_context(|| format!("{} holds no tokenizer", model.display()))
+                found.with_context(|| message::HoldsNoTokenizer { model: &model.display() }.to_string())
             }
-            Some(model) => open(model).context("the model's tokenizer could not be opened"),
+            Some(model) => open(model).context(message::ModelsTokenizerCouldNot),
             None if self.tokenizer.as_os_str() == "gpt2" => Ok(Tokenizer::gpt2()),
             None => open(&self.tokenizer),
         }

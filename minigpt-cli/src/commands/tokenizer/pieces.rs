@@ -1,6 +1,6 @@
 //! A line that shows where tokens begin and end.
 
-use crate::language::t;
+use crate::language::messages::tokenizer as message;
 use minigpt_tokenizer::Tokenizer;
 
 /// Enough to see what happens.
@@ -18,7 +18,7 @@ pub(super) fn view(tokenizer: &Tokenizer, ids: &[u32], colour: bool) -> String {
         shown.collect::<Vec<_>>().join("│")
     };
     if ids.len() > SHOWN {
-        line.push_str(&t!(" … and {} more", ids.len() - SHOWN));
+        line.push_str(&message::More { ids: &(ids.len() - SHOWN) }.to_string());
     }
     line
 }

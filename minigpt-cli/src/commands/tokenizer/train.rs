@@ -1,7 +1,7 @@
 //! `minigpt tokenizer train`: learn a vocabulary from text.
 
 use crate::commands::data::reading::ReadingArgs;
-use crate::language::t;
+use crate::language::messages::tokenizer as message;
 use crate::output;
 use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
@@ -90,7 +90,7 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
     };
     let vocab_size = tokenizer.vocab_size();
     if let Some(asked) = args.vocab_size.filter(|&asked| asked > vocab_size) {
-        output::note(&format!("The text has pairs for {vocab_size} tokens only, of the {asked} asked for."));
+        output::note(&message::TextPairsTokensOnly { vocab_size: &vocab_size, asked: &asked }.to_string());
     }
     if args.json {
         return output::json(&Answer {
@@ -100,7 +100,10 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
             fingerprint: tokenizer.fingerprint(),
         });
     }
-    output::text(&t!("A {kind} tokenizer of {vocab_size} tokens is in {}\n", args.out.display()))
+    output::text(
+        &message::TokenizerTokens { kind: &kind, vocab_size: &vocab_size, out: &args.out.display() }
+            .to_string(),
+    )
 }
 
 /// What is being learnt.
@@ -117,15 +120,13 @@ impl Learner {
                 let trainer = BpeTrainer::new(size, specials).map_err(|error| usage(&error.to_string()))?;
                 Ok(Self::Bpe(Box::new(trainer.min_frequency(args.min_frequency))))
             }
-            (Kind::Bpe, None) => Err(usage("a BPE needs --vocab-size: how many tokens to make")),
+            (Kind::Bpe, None) => Err(usage(message::BpeNeedsVocabSize.text())),
             (Kind::Char, None) => {
                 let builder = CharBuilder::new(specials);
                 builder.clone().finish().map_err(|error| usage(&error.to_string()))?;
                 Ok(Self::Char(builder))
             }
-            (Kind::Char, Some(_)) => {
-                Err(usage("--vocab-size does not go with --kind char: all characters of the text are tokens"))
-            }
+            (Kind::Char, Some(_)) => Err(usage(message::VocabSizeDoesNot.text())),
         }
     }
 
@@ -137,8 +138,8 @@ impl Learner {
             Self::Char(builder) => Ok(Tokenizer::Char(builder.finish()?)),
             Self::Bpe(trainer) => {
                 let merges = args.vocab_size.unwrap_or_default().saturating_sub(256 + specials);
-                let mut progress = Progress::of_steps("learning", merges as u64);
-                let tokenizer = trainer.train(|_| progress.advance(1)).context("training failed")?;
+                let mut progress = Progress::of_steps(message::Learning.text(), merges as u64);
+                let tokenizer = trainer.train(|_| progress.advance(1)).context(message::TrainingFailed)?;
                 progress.finish();
                 Ok(Tokenizer::Bpe(tokenizer))
             }
@@ -157,13 +158,13 @@ impl Learner {
                 }
                 Ok(())
             }
-            Source::Tokens(_) | Source::Random => bail!("these are ids and no text"),
+            Source::Tokens(_) | Source::Random => bail!(message::TheseIdsNoText),
         }
     }
 
     fn read_text(&mut self, source: &TextSource) -> Result<()> {
         source.check_visible(None)?;
-        let mut progress = Progress::of_bytes("reading", source.bytes());
+        let mut progress = Progress::of_bytes(message::Reading.text(), source.bytes());
         let summary = source.read(None, &mut |piece| {
             match piece {
                 TextChunk::Text(text) => {
@@ -178,10 +179,7 @@ impl Learner {
         progress.finish();
         if summary.left_out > 0 {
             let count = summary.left_out;
-            output::note(&format!(
-                "{count} files in {} don't look like text and were left out.",
-                source.name()
-            ));
+            output::note(&message::FilesDontLookLike { count: &count, name: &source.name() }.to_string());
         }
         Ok(())
     }
@@ -193,7 +191,9 @@ impl Learner {
             Ok(())
         })?;
         if summary.bad.total > 0 {
-            output::note(&format!("{} lines of {} could not be used:", summary.bad.total, file.name()));
+            output::note(
+                &message::LinesCouldNotUsed { total: &summary.bad.total, name: &file.name() }.to_string(),
+            );
             summary
                 .bad
                 .first

@@ -1,6 +1,7 @@
 //! In whose company a process trains: alone, as one of several that MPI has launched, or with threads of its own that
 //! play the others.
 
+use crate::language::messages::{counts, train as message};
 use crate::output;
 use anyhow::{Context, Result, bail, ensure};
 use minigpt::machine;
@@ -21,7 +22,7 @@ pub fn run(threads: Option<u16>, work: impl Fn(&Arc<dyn Exchange>) -> Result<()>
         (None, Some(ranks)) => on_threads(ranks.into(), work),
         (Some(launcher), None) => on_mpi(&launcher, work),
         (Some(_), Some(_)) => {
-            bail!("--ranks makes ranks of threads, but a launcher has made this process one")
+            bail!(message::RanksMakesRanksThreads)
         }
     }
 }
@@ -35,7 +36,7 @@ fn on_threads(ranks: usize, work: impl Fn(&Arc<dyn Exchange>) -> Result<()> + Sy
             scope.spawn(move || {
                 let exchange: Arc<dyn Exchange> = Arc::new(rank);
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-                let done = pool.context("the system gives no more threads")?.install(|| work(&exchange));
+                let done = pool.context(message::SystemGivesNoMore)?.install(|| work(&exchange));
                 if let Err(error) = &done {
                     exchange.abort(&format!("{error:#}"));
                 }
@@ -88,7 +89,7 @@ fn is_of_another(error: &anyhow::Error) -> bool {
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("this is a mistake in minigpt: {}", text.unwrap_or("it panicked"))
+    message::MistakeMinigpt { problem: &text.unwrap_or(message::Panicked.text()) }.to_string()
 }
 
 /// Refuses ranks that were asked for different things. Only the first one's arguments count, so nobody would notice.
@@ -98,10 +99,16 @@ fn same_arguments(exchange: &Arc<dyn Exchange>) -> Result<()> {
     let records = exchange.gather(own.join("\n").as_bytes())?;
     let other = records.iter().position(|record| *record != records[0]);
     let other = other.map(|rank| (rank, String::from_utf8_lossy(&records[rank]).replace('\n', " ")));
-    ensure!(other.is_none(), "rank {} was started with other arguments than rank 0", {
-        let (rank, arguments) = other.unwrap_or_default();
-        format!("{rank} ({arguments})")
-    });
+    ensure!(
+        other.is_none(),
+        "{}",
+        message::RankStartedOtherArguments {
+            other: &({
+                let (rank, arguments) = other.unwrap_or_default();
+                format!("{rank} ({arguments})")
+            })
+        }
+    );
     Ok(())
 }
 
@@ -119,21 +126,21 @@ fn announce(exchange: &Arc<dyn Exchange>, version: &str) -> Result<()> {
         let of_host = hosts.entry(host).or_default();
         *of_host = (of_host.0 + own, all, of_host.2 + threads);
     }
-    output::note(&format!(
-        "{} ranks on {} ({version})",
-        records.len(),
-        crate::language::counted(hosts.len() as u64, "machine")
-    ));
+    output::note(
+        &message::Ranks {
+            records: &records.len(),
+            hosts: &(counts::Machines { n: hosts.len() as u64 }.to_string()),
+            version: &version,
+        }
+        .to_string(),
+    );
     for (host, (own, all, threads)) in hosts {
         if own < all {
-            output::note(&format!(
-                "{host}: its ranks may use {own} of {all} cores, because the launcher binds each to some: with mpirun, \
-                 --bind-to none leaves them all"
-            ));
+            output::note(&message::RanksMayUseCores { host: &host, own: &own, all: &all }.to_string());
         } else if threads > all && all > 0 {
-            output::note(&format!(
-                "{host}: its ranks have {threads} threads on {all} cores: --threads says how many each may have"
-            ));
+            output::note(
+                &message::RanksHaveThreadsCores { host: &host, threads: &threads, all: &all }.to_string(),
+            );
         }
     }
     Ok(())

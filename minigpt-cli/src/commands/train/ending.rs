@@ -1,7 +1,7 @@
 //! The end of a run: how it went, what that means, and what to type next.
 
 use super::watch::Watch;
-use crate::language::{t, tr};
+use crate::language::messages::train as message;
 use crate::{output, screen, shell};
 use minigpt::RunConfig;
 use minigpt_charts::{Table, count};
@@ -23,7 +23,7 @@ impl Ending<'_> {
     /// Shows what the model writes now.
     pub fn sample(&self, watch: &mut Watch, gpt: &Gpt) {
         if let Some(text) = watch.sample(gpt, self.report.step) {
-            output::quote(&t!("\nit writes:\n\n{}\n", text.trim_end()));
+            output::quote(&message::Writes { text: &text.trim_end() }.to_string());
         }
     }
 
@@ -32,35 +32,39 @@ impl Ending<'_> {
         let Report { ended, step, last, best, tokens, seconds, .. } = &self.report;
         let mut table = Table::default();
         let why = match ended {
-            Ended::Finished => tr("all steps made"),
-            Ended::Patience => tr("no better for too long (patience)"),
-            Ended::TimeLimit => tr("time limit"),
-            Ended::Stopped => tr("stopped; go on with --resume"),
+            Ended::Finished => message::AllStepsMade.text(),
+            Ended::Patience => message::NoBetterTooLong.text(),
+            Ended::TimeLimit => message::TimeLimit.text(),
+            Ended::Stopped => message::StoppedGoResume.text(),
         };
-        table.row([tr("ended"), &t!("step {}: {why}", count(*step))]);
+        table.row([message::Ended.text(), &message::Step2 { step: &count(*step), why: &why }.to_string()]);
         if let Some(last) = last {
-            table.row([tr("loss"), &format!("{:.4}", last.loss)]);
+            table.row([message::Loss.text(), &format!("{:.4}", last.loss)]);
         }
         let val_loss = best.and_then(|best| best.val_loss);
         if let (Some(best), Some(val_loss)) = (best, val_loss) {
-            let label = if best.answers.is_some() { tr("its validation") } else { tr("best validation") };
-            table.row([label, &t!("{:.4} at step {}", val_loss, count(best.step))]);
+            let label = if best.answers.is_some() {
+                message::Validation.text()
+            } else {
+                message::BestValidation.text()
+            };
+            table.row([label, &message::Step { val_loss: &val_loss, step: &count(best.step) }.to_string()]);
         }
         let loss = val_loss.or(last.as_ref().map(|last| last.loss));
         if let Some(loss) = loss {
-            table.row([tr("in words"), &in_words(loss, self.config.model.vocab_size)]);
+            table.row([message::Words.text(), &in_words(loss, self.config.model.vocab_size)]);
         }
-        table.row([tr("tokens"), &count(*tokens)]);
-        table.row([tr("time"), &format!("{seconds:.1} s")]);
+        table.row([message::Tokens.text(), &count(*tokens)]);
+        table.row([message::Time.text(), &format!("{seconds:.1} s")]);
         table
     }
 
     /// The same with where the model is and what to type next.
     pub fn describe(&self, mut table: Table) -> String {
         let model = &self.report.model;
-        table.row([tr("model"), &model.display().to_string()]);
+        table.row([message::Model.text(), &model.display().to_string()]);
         for (i, command) in self.next(model).iter().enumerate() {
-            table.row([if i == 0 { tr("try it") } else { "" }, command]);
+            table.row([if i == 0 { message::Try.text() } else { "" }, command]);
         }
         format!("\n{}", table.draw_within(screen::table_columns()))
     }
@@ -85,11 +89,9 @@ fn in_words(loss: f64, vocab_size: usize) -> String {
     let choices = if choices < 100.0 { format!("{choices:.1}") } else { count(choices.round() as u64) };
     let (all, guessing) = (count(vocab_size as u64), (vocab_size.max(1) as f64).ln());
     if loss >= guessing {
-        return t!("no better than guessing among all {all} tokens, which would be a loss of {guessing:.2}");
+        return message::NoBetterThanGuessing { all: &all, guessing: &guessing }.to_string();
     }
-    t!(
-        "as unsure as a choice among {choices} tokens; guessing among all {all} would be a loss of {guessing:.2}"
-    )
+    message::UnsureChoiceAmongTokens { choices: &choices, all: &all, guessing: &guessing }.to_string()
 }
 
 #[cfg(test)]

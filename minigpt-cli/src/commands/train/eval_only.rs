@@ -1,7 +1,7 @@
 //! `minigpt train --eval-only`: the validation loss and nothing else.
 
 use super::{TrainArgs, own_data};
-use crate::language::tr;
+use crate::language::messages::train as message;
 use crate::{models, output, screen};
 use anyhow::Result;
 use minigpt::{Run, RunEvaluation};
@@ -23,11 +23,11 @@ pub(super) fn run(args: &TrainArgs, out: &Path, device: &Device) -> Result<()> {
     if !args.quiet {
         notes.iter().for_each(|note| output::note(note));
     }
-    let name = model.map_or(tr("untrained").to_owned(), |model| model.display().to_string());
+    let name = model.map_or(message::Untrained.text().to_owned(), |model| model.display().to_string());
     let mut table = Table::default();
-    table.row([tr("model"), &name]);
-    table.row([tr("validation loss"), &format!("{loss:.4}")]);
-    table.row([tr("perplexity"), &format!("{:.2}", loss.exp())]);
-    table.row([tr("tokens"), &count(tokens)]);
+    table.row([message::Model.text(), &name]);
+    table.row([message::ValidationLoss.text(), &format!("{loss:.4}")]);
+    table.row([message::Perplexity.text(), &format!("{:.2}", loss.exp())]);
+    table.row([message::Tokens.text(), &count(tokens)]);
     output::text(&table.draw_within(screen::table_columns()))
 }

@@ -9,7 +9,8 @@ mod watch;
 
 use crate::commands::serve;
 use crate::device::DeviceKind;
-use crate::language::counted;
+use crate::language::messages::counts;
+use crate::language::messages::train as message;
 use crate::{config_file, models, output, stop};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -106,11 +107,7 @@ pub fn run(args: &TrainArgs) -> Result<()> {
 fn refuse_nanogpt(args: &TrainArgs, out: &Path) -> Result<()> {
     let theirs = out.join("ckpt.pt");
     if args.resume && theirs.is_file() && !out.join("last").exists() {
-        bail!(
-            "{} is nanoGPT's: a run of another program can't be resumed; `--from {} --out runs/NAME` trains its model further",
-            theirs.display(),
-            theirs.display()
-        );
+        bail!("{}", message::NanogptsRunAnotherProgram { theirs: &theirs.display() });
     }
     Ok(())
 }
@@ -146,8 +143,8 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
     let mut scores = if is_scored { Some(Scores::new(&run, from.as_deref(), args.quiet)?) } else { None };
     let Run { mut trainer, config, tokenizer, bad_lines, kind, .. } = run;
     if bad_lines.total > 0 {
-        let skipped = counted(bad_lines.total, "bad line");
-        output::note(&format!("skipped {skipped}: see `minigpt data stats`"));
+        let skipped = counts::BadLines { n: bad_lines.total }.to_string();
+        output::note(&message::SkippedSeeMinigptData { skipped: &skipped }.to_string());
     }
     let _shown = args.serve.then(|| serve::show_run(&out)).transpose()?;
     let shows_end = planned && !args.quiet;
@@ -191,14 +188,14 @@ fn folder(args: &TrainArgs) -> Result<PathBuf> {
     match (&args.out, args.config.as_ref().or(args.data.as_ref())) {
         (Some(out), _) => Ok(out.clone()),
         (None, Some(named)) => Ok(Path::new("runs").join(own_data::name(named)?)),
-        (None, None) => bail!("which run? name its folder with --out"),
+        (None, None) => bail!(message::WhichRunNameFolder),
     }
 }
 
 /// Says what was changed in the settings of a run that goes on.
 pub fn announce(changes: &[Change]) {
     for change in changes {
-        output::note(&format!("from here on {change}"));
+        output::note(&message::FromHere { change: &change }.to_string());
     }
 }
 
@@ -206,15 +203,12 @@ pub fn announce(changes: &[Change]) {
 fn announce_unused(file: &Path, config: &RunConfig) {
     let unused = match unused_settings(file, config) {
         Ok(unused) => unused,
-        Err(error) => return output::note(&format!("the run's own settings are used ({error})")),
+        Err(error) => return output::note(&message::RunsOwnSettingsUsed { error: &error }.to_string()),
     };
     if !unused.is_empty() {
         let unused: Vec<String> = unused.iter().map(Change::to_string).collect();
         let file = file.display();
-        output::note(&format!(
-            "the run goes on with its own settings; {file} differs (file → run): {}",
-            unused.join(", ")
-        ));
+        output::note(&message::RunGoesOwnSettings { file: &file, unused: &unused.join(", ") }.to_string());
     }
 }
 

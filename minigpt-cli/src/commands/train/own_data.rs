@@ -2,7 +2,9 @@
 
 use super::TrainArgs;
 use crate::config_file::{self, Opened};
-use crate::language::{counted, duration, tr};
+use crate::language::duration;
+use crate::language::messages::counts;
+use crate::language::messages::train as message;
 use crate::{output, shell};
 use anyhow::{Context, Result, bail};
 use minigpt::{Further, MINUTES, MOST_MINUTES, Suggestion, decided_by_model};
@@ -16,8 +18,7 @@ pub fn folder(args: &TrainArgs) -> Result<PathBuf> {
     if let Some(out) = &args.out {
         return Ok(out.clone());
     }
-    let named =
-        args.config.as_ref().or(args.data.as_ref()).context("which run? name its folder with --out")?;
+    let named = args.config.as_ref().or(args.data.as_ref()).context(message::WhichRunNameFolder)?;
     let folder = Path::new("runs").join(name(named)?);
     if args.config.is_some() {
         return Ok(folder);
@@ -25,7 +26,7 @@ pub fn folder(args: &TrainArgs) -> Result<PathBuf> {
     let numbered = (2..10_000).map(|i| folder.with_file_name(format!("{}-{i}", file_name(&folder))));
     match std::iter::once(folder.clone()).chain(numbered).find(|folder| !folder.exists()) {
         Some(folder) => Ok(folder),
-        None => bail!("{}: every name beside it is taken", folder.display()),
+        None => bail!("{}", message::EveryNameBesideTaken { folder: &folder.display() }),
     }
 }
 
@@ -42,7 +43,7 @@ pub fn name(path: &Path) -> Result<String> {
             name_of_parent(path).map_or_else(|| Ok("train".to_owned()), Ok)
         }
         Some(name) => Ok(name.to_string_lossy().into_owned()),
-        None => bail!("{}: name the run's folder with --out", path.display()),
+        None => bail!("{}", message::NameRunsFolderOut { path: &path.display() }),
     }
 }
 
@@ -59,13 +60,11 @@ pub fn changes(args: &TrainArgs) -> Result<Vec<String>> {
     match args.data.as_deref() {
         None => Ok(args.changes.clone()),
         Some(data) if data == Path::new("-") => {
-            bail!(
-                "nothing is kept of standard input: name a file, or leave the data out where a run has its own"
-            )
+            bail!(message::NothingKeptStandardInput)
         }
         Some(data) => {
             refuse_model(data)?;
-            with_path(args, data.to_str().context("the data's name is not valid Unicode")?)
+            with_path(args, data.to_str().context(message::DatasNameNotValid)?)
         }
     }
 }
@@ -82,10 +81,13 @@ pub fn suggest(args: &TrainArgs, input: Option<&Path>) -> Result<Suggestion> {
     let minutes = args.minutes;
     if let Some(minutes) = minutes.filter(|&minutes| !(minutes > 0.0 && minutes <= MOST_MINUTES)) {
         let minutes = if minutes.abs() < 1e15 { minutes.to_string() } else { format!("{minutes:e}") };
-        bail!("--minutes {minutes}: it must be above 0 and at most {}", count(MOST_MINUTES as u64));
+        bail!(
+            "{}",
+            message::MinutesMustAboveMost { minutes: &minutes, most_minutes: &count(MOST_MINUTES as u64) }
+        );
     }
     let changes = match input {
-        Some(input) => with_path(args, input.to_str().context("the folder's name is not valid Unicode")?)?,
+        Some(input) => with_path(args, input.to_str().context(message::FoldersNameNotValid)?)?,
         None => changes(args)?,
     };
     let (text, changes) = match &args.config {
@@ -108,9 +110,7 @@ fn announce_decided(text: &str, from: &Path) {
     if !decided.is_empty() {
         let decided: Vec<String> = decided.iter().map(ToString::to_string).collect();
         let decided = decided.join(", ");
-        output::note(&format!(
-            "the model keeps its shape and its tokenizer; the configuration differs (configuration → model): {decided}"
-        ));
+        output::note(&message::ModelKeepsShapeTokenizer { decided: &decided }.to_string());
     }
 }
 
@@ -119,14 +119,10 @@ fn refuse_model(data: &Path) -> Result<()> {
     let (has, shown) = (|name: &str| data.join(name).join("config.json").is_file(), data.display());
     let typed = shell::path(data);
     if has("best") || has("last") {
-        bail!(
-            "{shown} is a run, not data: `minigpt train --resume --out {typed}` goes on with it, `minigpt train novel.txt --from {typed}` trains its model further on a text"
-        );
+        bail!("{}", message::RunNotDataMinigpt { shown: &shown, typed: &typed });
     }
     if has("") {
-        bail!(
-            "{shown} is a model, not data: `minigpt train novel.txt --from {typed}` trains it further on a text"
-        );
+        bail!("{}", message::ModelNotDataMinigpt { shown: &shown, typed: &typed });
     }
     Ok(())
 }
@@ -137,8 +133,8 @@ pub fn standard_input(args: &TrainArgs, out: &Path) -> Result<Option<TempPath>> 
     if args.data.as_deref() != Some(Path::new("-")) {
         return Ok(None);
     }
-    let mut file = temporary_file(out).context("could not create a file for standard input")?;
-    std::io::copy(&mut std::io::stdin().lock(), &mut file).context("could not read standard input")?;
+    let mut file = temporary_file(out).context(message::CouldNotCreateFile)?;
+    std::io::copy(&mut std::io::stdin().lock(), &mut file).context(message::CouldNotReadStandard)?;
     Ok(Some(file.into_temp_path()))
 }
 
@@ -167,52 +163,55 @@ pub fn announce(suggestion: &Suggestion, quiet: bool) {
     if suggestion.model {
         let model = &config.model;
         let tokens = match config.data.tokenizer.as_deref() {
-            None => tr("tokens as they are"),
-            Some("char") => tr("one token a character"),
-            Some(_) => tr("tokens are pieces of words"),
+            None => message::TokensThey.text(),
+            Some("char") => message::OneTokenCharacter.text(),
+            Some(_) => message::TokensPiecesWords.text(),
         };
-        output::note(&format!(
-            "chosen for it: {}, {}, width {}, context {}; {tokens}",
-            counted(model.n_layer as u64, "layer"),
-            counted(model.n_head as u64, "head"),
-            model.n_embd,
-            model.block_size,
-        ));
+        output::note(
+            &message::ChosenWidthContext {
+                n_layer: &(counts::Layers { n: model.n_layer as u64 }.to_string()),
+                n_head: &(counts::Heads { n: model.n_head as u64 }.to_string()),
+                n_embd: &model.n_embd,
+                block_size: &model.block_size,
+                tokens: &tokens,
+            }
+            .to_string(),
+        );
     }
     if let Some(Further { learning_rate, batch_size }) = suggestion.further {
-        let (rate, rows) =
-            (format!("{:e}", config.train.learning_rate), counted(config.train.batch_size as u64, "row"));
+        let (rate, rows) = (
+            format!("{:e}", config.train.learning_rate),
+            counts::Rows { n: config.train.batch_size as u64 }.to_string(),
+        );
         match (learning_rate, batch_size) {
-            (true, true) => output::note(&format!(
-                "chosen for fine-tuning, to forget less: a learning rate of {rate}, batches of {rows}"
-            )),
-            (true, false) => {
-                output::note(&format!("chosen for fine-tuning, to forget less: a learning rate of {rate}"));
+            (true, true) => {
+                output::note(&message::ChosenFineTuningForgetLess { rate: &rate, rows: &rows }.to_string())
             }
-            (false, true) => output::note(&format!("chosen for fine-tuning: batches of {rows}")),
+            (true, false) => {
+                output::note(&message::ChosenFineTuningForget { rate: &rate }.to_string());
+            }
+            (false, true) => output::note(&message::ChosenFineTuningBatches { rows: &rows }.to_string()),
             (false, false) => {}
         }
     }
     if suggestion.by_heart && config.train.best_by == BestBy::Answers {
-        output::note(
-            "all of the questions are learned, none is held out, and the best model is the one that answers most of them word for word (--val_fraction=0.1 judges by questions that it does not learn)",
-        );
+        output::note(message::AllQuestionsLearnedNone.text());
     }
     if let Some(seconds) = suggestion.seconds {
-        let steps = counted(config.train.max_iters, "step");
-        let other = if seconds == 60.0 * MINUTES { tr("; --minutes N for another time") } else { "" };
-        output::note(&format!("{steps}, about {} on this machine{other}", duration(seconds)));
+        let steps = counts::Steps { n: config.train.max_iters }.to_string();
+        let other = if seconds == 60.0 * MINUTES { message::MinutesNAnotherTime.text() } else { "" };
+        output::note(
+            &message::AboutMachine { steps: &steps, seconds: &duration(seconds), other: &other }.to_string(),
+        );
     }
     match suggestion.enough {
-        Some(epochs) if suggestion.further.is_some() => output::note(&format!(
-            "that is {epochs} times the whole data; with more it would forget what it knew (--max_iters=N says otherwise)"
-        )),
-        Some(epochs) if suggestion.by_heart => output::note(&format!(
-            "that is {epochs} times the whole data, which is enough to know it by heart (--minutes N gives it more time)"
-        )),
-        Some(epochs) => output::note(&format!(
-            "that is {epochs} times the whole data; more would only learn it by heart (--max_iters=N says otherwise)"
-        )),
+        Some(epochs) if suggestion.further.is_some() => {
+            output::note(&message::TimesWholeDataMoreWould { epochs: &epochs }.to_string())
+        }
+        Some(epochs) if suggestion.by_heart => {
+            output::note(&message::TimesWholeDataWhich { epochs: &epochs }.to_string())
+        }
+        Some(epochs) => output::note(&message::TimesWholeDataMore { epochs: &epochs }.to_string()),
         None => {}
     }
 }

@@ -1,6 +1,6 @@
 //! What a run learned and, where it trained a model further, what that model forgot: scored on the same data before and after.
 
-use crate::language::{t, tr};
+use crate::language::messages::train as message;
 use crate::output;
 use anyhow::Result;
 use minigpt::{EvalSet, Run, Score, SetSource};
@@ -36,12 +36,9 @@ impl Scores {
         if let Some(Scored { set, before: Some(before) }) = base.as_ref().filter(|_| !quiet) {
             let knows = match set.source() {
                 SetSource::Data(path) => {
-                    t!("before: {} on {path}, what the model was trained on", in_words(before))
+                    message::BeforeWhatModelTrained { before: &in_words(before), path: &path }.to_string()
                 }
-                SetSource::Samples => t!(
-                    "the data of the model is not to be found: what it keeps is measured on texts that it wrote itself just now (loss {:.3})",
-                    before.loss
-                ),
+                SetSource::Samples => message::DataModelNotFound { loss: &before.loss }.to_string(),
             };
             output::note(&knows);
         }
@@ -53,17 +50,20 @@ impl Scores {
         let own = self.own.set.score(gpt)?;
         match (&self.own.before, &own.answers) {
             (Some(before), _) => {
-                table.row([tr("learned"), &change(&self.own.set, before, &own)]);
+                table.row([message::Learned.text(), &change(&self.own.set, before, &own)]);
             }
             (None, Some(Answers { right, asked })) => {
                 let (right, asked) = (count(*right), count(*asked));
-                table.row([tr("answers"), &t!("{right} of {asked} questions, word for word")]);
+                table.row([
+                    message::Answers.text(),
+                    &message::QuestionsWordWord { right: &right, asked: &asked }.to_string(),
+                ]);
             }
             (None, None) => {}
         }
         if let Some(Scored { set, before: Some(before) }) = &mut self.base {
             let after = set.score(gpt)?;
-            table.row([tr("kept"), &change(set, before, &after)]);
+            table.row([message::Kept.text(), &change(set, before, &after)]);
             return Ok(forgotten(before.loss, after.loss));
         }
         Ok(None)
@@ -74,11 +74,7 @@ impl Scores {
 fn forgotten(before: f64, after: f64) -> Option<String> {
     // A loss that is not a number has not stayed.
     let kept = after - before <= FORGOTTEN;
-    (!kept).then(|| {
-        format!(
-            "the model has forgotten most of what it knew (loss {after:.3}, before: {before:.3}): add what it was trained on to the data, or make fewer steps (--max_iters=N)"
-        )
-    })
+    (!kept).then(|| message::ModelForgottenMostWhat { after: &after, before: &before }.to_string())
 }
 
 impl Scored {
@@ -92,17 +88,23 @@ impl Scored {
 fn change(set: &EvalSet, before: &Score, after: &Score) -> String {
     let of = match set.source() {
         SetSource::Data(path) => path.clone(),
-        SetSource::Samples => tr("texts that the model wrote before").to_owned(),
+        SetSource::Samples => message::TextsModelWroteBefore.text().to_owned(),
     };
     let (then, now) = (before.loss, after.loss);
     match (before.answers, after.answers) {
         (Some(Answers { right: then_right, .. }), Some(Answers { right, asked })) => {
             let (right, asked, then_right) = (count(right), count(asked), count(then_right));
-            t!(
-                "{right} of {asked} questions of {of} (before: {then_right}), loss {now:.3} (before: {then:.3})"
-            )
+            message::QuestionsBeforeLossBefore {
+                right: &right,
+                asked: &asked,
+                of: &of,
+                then_right: &then_right,
+                now: &now,
+                then: &then,
+            }
+            .to_string()
         }
-        _ => t!("{of}: loss {now:.3} (before: {then:.3})"),
+        _ => message::LossBefore { of: &of, now: &now, then: &then }.to_string(),
     }
 }
 
@@ -111,9 +113,9 @@ fn in_words(score: &Score) -> String {
     match score.answers {
         Some(Answers { right, asked }) => {
             let (right, asked) = (count(right), count(asked));
-            t!("{right} of {asked} questions answered, loss {loss:.3}")
+            message::QuestionsAnsweredLoss { right: &right, asked: &asked, loss: &loss }.to_string()
         }
-        None => t!("loss {loss:.3}"),
+        None => message::Loss2 { loss: &loss }.to_string(),
     }
 }
 

@@ -1,6 +1,8 @@
 //! What a person sees of a run: a bar on a terminal, lines elsewhere.
 
-use crate::language::{counted, duration, t, tr};
+use crate::language::duration;
+use crate::language::messages::counts;
+use crate::language::messages::train as message;
 use crate::{output, screen};
 use indicatif::{ProgressBar, ProgressStyle};
 use minigpt::RunConfig;
@@ -36,7 +38,8 @@ impl Watch {
     /// Watches a run; `shows_end` where a sample of the finished model follows.
     pub fn new(quiet: bool, config: &RunConfig, tokenizer: Option<Tokenizer>, shows_end: bool) -> Self {
         let parameters = minigpt_model::parameters::Count::of(&config.model).total;
-        let title = t!("{} parameters on {}", count(parameters), config.data.path);
+        let title =
+            message::Parameters { parameters: &count(parameters), path: &config.data.path }.to_string();
         let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::no_length() };
         let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -66,33 +69,55 @@ impl Watch {
         let smoothed = self.smoothed.map_or(record.loss, |s| 0.95 * s + 0.05 * record.loss);
         self.smoothed = Some(smoothed);
         self.val_loss = record.val_loss.or(self.val_loss);
-        let speed = t!("{} tokens/s", count(record.tokens_per_second as u64));
+        let speed =
+            message::TokensS { tokens_per_second: &count(record.tokens_per_second as u64) }.to_string();
         let memory = machine::resident_memory().map_or_else(String::new, bytes);
         self.bar.set_position(record.step);
         let (loss, lr) = (record.loss, record.lr);
         // What matters most comes first: a narrow terminal shows only that.
         self.show(&[
-            &t!("loss {loss:.4}"),
-            &left.map_or_else(|| "…".to_owned(), |left| t!("{} left", duration(left.as_secs_f64().round()))),
-            &self.val_loss.map_or_else(String::new, |val| t!("validation {val:.4}")),
+            &message::Loss3 { loss: &loss }.to_string(),
+            &left.map_or_else(
+                || "…".to_owned(),
+                |left| message::Left { as_secs_f64: &duration(left.as_secs_f64().round()) }.to_string(),
+            ),
+            &self.val_loss.map_or_else(String::new, |val| message::Validation3 { val: &val }.to_string()),
             &speed,
-            &t!("mean {smoothed:.4}"),
-            &t!("rate {lr:.1e}"),
+            &message::Mean { smoothed: &smoothed }.to_string(),
+            &message::Rate { lr: &lr }.to_string(),
             &memory,
         ]);
-        let val = record.val_loss.map_or_else(String::new, |val| t!(", validation {val:.4}"));
+        let val =
+            record.val_loss.map_or_else(String::new, |val| message::Validation2 { val: &val }.to_string());
         let answers = record.answers.map_or_else(String::new, |Answers { right, asked }| {
-            t!(", answers {} of {}", count(right), count(asked))
+            message::AnswersOf { right: &count(right), asked: &count(asked) }.to_string()
         });
         let val = val + &answers;
         if let (Some(epoch), Some(mean)) = (record.epoch, record.epoch_loss) {
             let step = count(record.step);
-            self.say(&format!("epoch {epoch}, step {step}: mean training loss {mean:.4}{val}, {speed}"));
+            self.say(
+                &message::EpochStepMeanTraining {
+                    epoch: &epoch,
+                    step: &step,
+                    mean: &mean,
+                    val: &val,
+                    speed: &speed,
+                }
+                .to_string(),
+            );
         } else if record.val_loss.is_some() || record.answers.is_some() || (logged && self.bar.is_hidden()) {
             let StepRecord { step, loss, lr, grad_norm, .. } = record;
-            self.say(&format!(
-                "step {step}: loss {loss:.4}{val}, rate {lr:.2e}, norm {grad_norm:.2}, {speed}"
-            ));
+            self.say(
+                &message::StepLossRateNorm {
+                    step: &step,
+                    loss: &loss,
+                    val: &val,
+                    lr: &lr,
+                    grad_norm: &grad_norm,
+                    speed: &speed,
+                }
+                .to_string(),
+            );
         }
     }
 }
@@ -102,13 +127,15 @@ pub fn overfitting_in_words(overfitting: &Overfitting) -> [String; 2] {
     let Overfitting { best, val_loss, train_then, train_now } = overfitting;
     let (then, step) = (best.val_loss.unwrap_or(f64::NAN), count(best.step));
     [
-        t!(
-            "overfitting: since step {step} the validation loss has risen from {then:.2} to {val_loss:.2}, while the training loss fell from {train_then:.2} to {train_now:.2}"
-        ),
-        tr(
-            "the model learns its data by heart; best/ keeps it as it was before. More data, a smaller model or more dropout (--dropout=0.2) help, and --patience=3 ends a run there",
-        )
-        .to_owned(),
+        message::OverfittingSinceStepValidation {
+            step: &step,
+            then: &then,
+            val_loss: &val_loss,
+            train_then: &train_then,
+            train_now: &train_now,
+        }
+        .to_string(),
+        message::ModelLearnsDataHeart.text().to_owned(),
     ]
 }
 
@@ -118,20 +145,32 @@ impl Observer for Watch {
             Event::Started { step, steps, batches_per_epoch } => {
                 self.bar.set_length(steps);
                 self.bar.set_position(step);
-                let from = if step == 0 { String::new() } else { t!(" from step {}", count(step)) };
+                let from = if step == 0 {
+                    String::new()
+                } else {
+                    message::FromStep { step: &count(step) }.to_string()
+                };
                 let title = &self.title;
                 let is_over = step >= steps;
-                let (steps, epoch) = (counted(steps, "step"), counted(batches_per_epoch, "batch"));
-                self.say(&format!("{title}: {steps}{from}, {epoch} an epoch"));
+                let (steps, epoch) = (
+                    counts::Steps { n: steps }.to_string(),
+                    counts::Batches { n: batches_per_epoch }.to_string(),
+                );
+                self.say(
+                    &message::Epoch { title: &title, steps: &steps, from: &from, epoch: &epoch }.to_string(),
+                );
                 if is_over {
-                    self.say("the run has made all its steps: --max_iters=N makes it longer");
+                    self.say(message::RunMadeAllSteps.text());
                 }
             }
             Event::Step { record, logged, left } => self.step(record, logged, left),
             Event::Evaluating { done, batches, .. } => {
-                self.show(&[tr("evaluating"), &t!("{} of {} batches", count(done), count(batches))]);
+                self.show(&[
+                    message::Evaluating.text(),
+                    &message::Batches { done: &count(done), batches: &count(batches) }.to_string(),
+                ]);
             }
-            Event::Saving { .. } => self.show(&[tr("saving")]),
+            Event::Saving { .. } => self.show(&[message::Saving.text()]),
             // The one at the end has words of its own.
             Event::Sample { step, .. } if self.shows_end && self.bar.length() == Some(step) => {}
             Event::Sample { text, .. } if !self.quiet => self.bar.suspend(|| output::quote(text)),

@@ -1,0 +1,23 @@
+//! Messages of this program: a key with its arguments, as declared in `messages/en` and `messages/zh` (`build.rs` says how).
+//! A message renders itself in the language of the run, wherever it is displayed:
+//!
+//! ```ignore
+//! use crate::language::messages::train as message;
+//!
+//! output::note(&message::CutExamples { cut: 550, total: 800, length: 40 });
+//! bail!(message::NoRun { path: out.display() });
+//! ```
+
+use super::{Language, current};
+
+/// A number with its digits grouped.
+fn grouped(number: u64) -> String {
+    minigpt_charts::count(number)
+}
+
+/// A number with its noun.
+fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { many })
+}
+
+include!(concat!(env!("OUT_DIR"), "/messages.rs"));
