@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Our crates, from the one that uses most to those that use nothing.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
     "minigpt-cli",
     "minigpt-serve",
     "minigpt",
@@ -22,6 +22,7 @@ const ORDER: [&str; 15] = [
     "minigpt-kernels",
     "minigpt-tokenizer",
     "minigpt-scaling",
+    "minigpt-settings",
     "minigpt-charts",
     "minigpt-files",
 ];
