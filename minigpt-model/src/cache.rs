@@ -1,7 +1,7 @@
 //! Keys and values of the tokens so far, so that the next token costs one step and not a whole pass.
 
 use crate::config::Config;
-use crate::error::{Error, Result};
+use crate::error::{ModelConfigError, IdsError, Result};
 use candle_core::{DType, Device, Tensor};
 use minigpt_kernels::{KeyValues, TokenRun};
 
@@ -74,16 +74,14 @@ impl Cache {
         for (slot, count) in more {
             let Some(&start) = self.lengths.get(slot) else {
                 let rows = self.lengths.len();
-                return Err(Error::Ids(format!("there is no row {slot} in a cache of {rows} rows")));
+                return Err(IdsError::NoSuchRow { row: slot, rows }.into());
             };
             if start + count > self.capacity {
-                return Err(Error::Ids(format!(
-                    "row {slot} has {start} tokens; {count} more do not fit a context of {}",
-                    self.capacity
-                )));
+                let block_size = self.capacity;
+                return Err(IdsError::RowFull { row: slot, held: start, more: count, block_size }.into());
             }
             if runs.iter().any(|run| run.slot == slot) {
-                return Err(Error::Ids(format!("row {slot} is there twice")));
+                return Err(IdsError::RowTwice { row: slot }.into());
             }
             let first = runs.last().map_or(0, |run| run.tokens.end);
             runs.push(TokenRun { slot, start, tokens: first..first + count });
@@ -119,8 +117,6 @@ fn check_memory(config: &Config, batch: usize, capacity: usize, dtype: DType) ->
     let bytes = slot.and_then(|slot| slot.checked_mul(batch)?.checked_mul(config.n_layer));
     match bytes.map(|bytes| (bytes, Vec::<u8>::new().try_reserve_exact(bytes))) {
         Some((bytes, Ok(()))) => Ok(bytes),
-        _ => Err(Error::Config(format!(
-            "there is no memory for the keys and values of {batch} texts of {capacity} tokens each"
-        ))),
+        _ => Err(ModelConfigError::CacheMemory { rows: batch, tokens: capacity }.into()),
     }
 }

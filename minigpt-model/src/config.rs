@@ -1,58 +1,81 @@
 //! What a model is: its sizes and its switches. Names are nanoGPT's where it has one, Hugging Face's otherwise.
 
-use crate::error::{Error, Result};
+use crate::error::{ModelConfigError, Result};
+use minigpt_settings::{Section, settings};
 use serde::{Deserialize, Serialize};
+use std::ops::Bound::Excluded;
 
 pub use minigpt_kernels::Activation;
 
-/// The shape of a decoder, and every choice in which GPT-2's relatives differ.
-///
-/// The defaults are GPT-2's (124M).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// How many different tokens there are.
-    pub vocab_size: usize,
-    /// The longest context, in tokens.
-    pub block_size: usize,
-    /// How many blocks.
-    pub n_layer: usize,
-    /// How many attention heads a block.
-    pub n_head: usize,
-    /// The width of the residual stream.
-    pub n_embd: usize,
-    /// The width inside the MLP; 4 · `n_embd` when absent.
-    pub n_inner: Option<usize>,
-    /// The nonlinearity inside the MLP.
-    pub activation_function: Activation,
-    /// Where the normalisation stands in a block.
-    pub norm_position: NormPosition,
-    /// How a token learns where it stands.
-    pub position_embedding: PositionEmbedding,
-    /// Whether token embeddings are multiplied by √`n_embd`.
-    pub scale_embeddings: bool,
-    /// Whether the projection to queries, keys and values has biases.
-    pub qkv_bias: bool,
-    /// Whether the attention's output projection has biases.
-    pub attn_out_bias: bool,
-    /// Whether the MLP's two layers have biases.
-    pub mlp_bias: bool,
-    /// Whether the norms have biases.
-    pub norm_bias: bool,
-    /// Whether the output head has biases.
-    pub lm_head_bias: bool,
-    /// Whether the output head is the token embedding.
-    pub tie_word_embeddings: bool,
-    /// What keeps a norm from dividing by zero.
-    pub layer_norm_epsilon: f64,
-    /// Dropout on the sum of the embeddings.
-    pub embd_pdrop: f64,
-    /// Dropout on attention weights.
-    pub attn_pdrop: f64,
-    /// Dropout on what attention and MLP add to the residual stream.
-    pub resid_pdrop: f64,
-    /// The standard deviation of initial weights.
-    pub initializer_range: f64,
+settings! {
+    /// The shape of a decoder, and every choice in which GPT-2's relatives differ.
+    ///
+    /// The defaults are GPT-2's (124M).
+    pub struct Config in "model" {
+        /// Vocabulary size. If the data has a tokenizer, the tokenizer decides.
+        #[zh = "词表大小。有分词器时由分词器决定。"]
+        vocab_size: usize = 50_257, 1..=1 << 30;
+        /// Maximum context length in tokens.
+        #[zh = "上下文的最大长度（词元数）。"]
+        block_size: usize = 1024, 1..=1 << 24;
+        /// Number of transformer blocks.
+        #[zh = "Transformer 层（block）数。"]
+        n_layer: usize = 12, 1..=1 << 12;
+        /// Number of attention heads per block; `n_embd` must be divisible by it.
+        #[zh = "每层的注意力头数；`n_embd` 必须能被它整除。"]
+        n_head: usize = 12, 1..=1 << 12;
+        /// Width of the residual stream (embedding dimension).
+        #[zh = "残差流的宽度（嵌入维度）。"]
+        n_embd: usize = 768, 1..=1 << 18;
+        /// Hidden width of the MLP. Default: four times `n_embd`.
+        #[zh = "MLP 的隐藏层宽度；默认为 `n_embd` 的四倍。"]
+        n_inner: Option<usize> = None, 1..=1 << 20;
+        /// Activation function of the MLP; `gelu_new` is GPT-2's tanh approximation of GELU.
+        #[zh = "MLP 的激活函数；`gelu_new` 是 GPT-2 所用的 GELU 的 tanh 近似。"]
+        activation_function: Activation = Activation::GeluNew;
+        /// Whether normalization comes before attention and MLP (`pre`, as in GPT-2) or after the residual addition (`post`).
+        #[zh = "归一化的位置：在注意力和 MLP 之前（`pre`，同 GPT-2）或在残差相加之后（`post`）。"]
+        norm_position: NormPosition = NormPosition::Pre;
+        /// Type of position embedding.
+        #[zh = "位置编码的类型。"]
+        position_embedding: PositionEmbedding = PositionEmbedding::Learned;
+        /// Whether to multiply token embeddings by the square root of `n_embd`.
+        #[zh = "词嵌入是否乘以 `n_embd` 的平方根。"]
+        scale_embeddings: bool = false;
+        /// Whether the query, key and value projection has a bias.
+        #[zh = "查询、键、值投影是否带偏置。"]
+        qkv_bias: bool = true;
+        /// Whether the output projection of attention has a bias.
+        #[zh = "注意力的输出投影是否带偏置。"]
+        attn_out_bias: bool = true;
+        /// Whether the linear layers of the MLP have a bias.
+        #[zh = "MLP 的线性层是否带偏置。"]
+        mlp_bias: bool = true;
+        /// Whether the norms have a bias.
+        #[zh = "归一化层是否带偏置。"]
+        norm_bias: bool = true;
+        /// Whether the output head has a bias.
+        #[zh = "输出层是否带偏置。"]
+        lm_head_bias: bool = false;
+        /// Whether the output head shares its weights with the token embedding.
+        #[zh = "输出层是否与词嵌入共用权重。"]
+        tie_word_embeddings: bool = true;
+        /// Epsilon of the norms, which avoids division by zero.
+        #[zh = "归一化的 epsilon，用来防止除以零。"]
+        layer_norm_epsilon: f64 = 1e-5, (Excluded(0.0), Excluded(1.0));
+        /// Dropout on the sum of token and position embeddings.
+        #[zh = "词嵌入与位置嵌入之和的 dropout。"]
+        embd_pdrop: f64 = 0.1, 0.0..1.0;
+        /// Dropout on attention weights.
+        #[zh = "注意力权重的 dropout。"]
+        attn_pdrop: f64 = 0.1, 0.0..1.0;
+        /// Dropout on the outputs of attention and MLP, before the residual addition.
+        #[zh = "注意力与 MLP 输出的 dropout，在残差相加之前。"]
+        resid_pdrop: f64 = 0.1, 0.0..1.0;
+        /// Standard deviation of the initial weights.
+        #[zh = "初始权重的标准差。"]
+        initializer_range: f64 = 0.02, (Excluded(0.0), Excluded(1.0));
+    }
 }
 
 /// Where the normalisation stands in a block.
@@ -77,34 +100,6 @@ pub enum PositionEmbedding {
     Rope,
     /// Nothing says it: only the causal mask tells earlier from later.
     None,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            vocab_size: 50_257,
-            block_size: 1024,
-            n_layer: 12,
-            n_head: 12,
-            n_embd: 768,
-            n_inner: None,
-            activation_function: Activation::GeluNew,
-            norm_position: NormPosition::Pre,
-            position_embedding: PositionEmbedding::Learned,
-            scale_embeddings: false,
-            qkv_bias: true,
-            attn_out_bias: true,
-            mlp_bias: true,
-            norm_bias: true,
-            lm_head_bias: false,
-            tie_word_embeddings: true,
-            layer_norm_epsilon: 1e-5,
-            embd_pdrop: 0.1,
-            attn_pdrop: 0.1,
-            resid_pdrop: 0.1,
-            initializer_range: 0.02,
-        }
-    }
 }
 
 /// The presets: a name, and what it stands for.
@@ -155,10 +150,7 @@ impl Config {
                 mlp_bias: false,
                 ..gpt2(6, 8, 768)
             },
-            _ => {
-                let names: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
-                return Err(Error::Config(format!("there is no preset {name:?}; try {}", names.join(", "))));
-            }
+            _ => return Err(ModelConfigError::UnknownPreset { name: name.to_owned() }.into()),
         })
     }
 
@@ -194,48 +186,15 @@ impl Config {
 
     /// Checks that a model of this shape can exist; the error names the field.
     pub fn validate(&self) -> Result<()> {
-        let sizes = [
-            ("vocab_size", self.vocab_size, 1 << 30),
-            ("block_size", self.block_size, 1 << 24),
-            ("n_layer", self.n_layer, 1 << 12),
-            ("n_head", self.n_head, 1 << 12),
-            ("n_embd", self.n_embd, 1 << 18),
-            ("n_inner", self.inner(), 1 << 20),
-        ];
-        for (name, value, max) in sizes {
-            if value == 0 || value > max {
-                return Err(Error::Config(format!("{name} is {value}; it must be from 1 to {max}")));
-            }
-        }
+        self.check_ranges().map_err(ModelConfigError::from)?;
         let (n_embd, n_head) = (self.n_embd, self.n_head);
         if !n_embd.is_multiple_of(n_head) {
-            return Err(Error::Config(format!("n_embd {n_embd} is not divisible by n_head {n_head}")));
+            return Err(ModelConfigError::Heads { name: "n_embd", width: n_embd, n_head }.into());
         }
         if self.position_embedding == PositionEmbedding::Rope && !self.head_width().is_multiple_of(2) {
-            return Err(Error::Config(format!(
-                "position_embedding rope needs heads of even width, not n_embd {n_embd} / n_head {n_head} = {}",
-                self.head_width()
-            )));
+            return Err(ModelConfigError::OddHeads { n_embd, n_head }.into());
         }
-        self.check_positions()?;
-        let dropouts = [
-            ("embd_pdrop", self.embd_pdrop),
-            ("attn_pdrop", self.attn_pdrop),
-            ("resid_pdrop", self.resid_pdrop),
-        ];
-        for (name, p) in dropouts {
-            if !(0.0..1.0).contains(&p) {
-                return Err(Error::Config(format!("{name} is {p}; it must be at least 0 and less than 1")));
-            }
-        }
-        let positive =
-            [("layer_norm_epsilon", self.layer_norm_epsilon), ("initializer_range", self.initializer_range)];
-        for (name, value) in positive {
-            if !(value > 0.0 && value < 1.0) {
-                return Err(Error::Config(format!("{name} is {value}; it must be between 0 and 1")));
-            }
-        }
-        Ok(())
+        self.check_positions()
     }
 
     /// Refuses contexts that are too long. Learned positions are in the model's file; a longer table that is computed, or
@@ -247,12 +206,9 @@ impl Config {
             PositionEmbedding::Sinusoidal | PositionEmbedding::None => self.n_embd,
             PositionEmbedding::Rope => self.head_width(),
         };
-        let most = MOST_BYTES / (size_of::<f32>() * width);
-        if self.block_size > most {
-            return Err(Error::Config(format!(
-                "block_size is {}; positions that no file holds may take 256 MiB, which is {most} of this width",
-                self.block_size
-            )));
+        let max = MOST_BYTES / (size_of::<f32>() * width);
+        if self.block_size > max {
+            return Err(ModelConfigError::Context { block_size: self.block_size, max }.into());
         }
         Ok(())
     }

@@ -2,11 +2,12 @@
 //! parameters, or as a view for whoever writes it into a file.
 
 use crate::config::Config;
-use crate::error::{Error, Result};
+use crate::error::{ModelConfigError, Result};
 use crate::gpt::Gpt;
 use crate::parameters::{ParameterRole, Part, Spec, specs};
 use crate::weights::{ModelView, Tensors, Weight, Weights};
 use candle_core::{DType, Tensor};
+use minigpt_settings::OutOfRange;
 use minigpt_kernels::{ElementType, QuantizedProduct};
 use std::collections::HashMap;
 
@@ -104,7 +105,9 @@ impl Gpt {
     pub fn cropped(mut self, block_size: usize) -> Result<Self> {
         let most = self.config.block_size;
         if block_size == 0 || block_size > most {
-            return Err(Error::Config(format!("block_size is {block_size}; it must be from 1 to {most}")));
+            let allowed = (1..=most as u64).into();
+            let error = OutOfRange { key: "block_size", value: block_size.to_string(), allowed };
+            return Err(ModelConfigError::from(error).into());
         }
         if let Some(table) = self.weights.plain("wpe.weight")? {
             let table = table.narrow(0, 0, block_size)?.force_contiguous()?;

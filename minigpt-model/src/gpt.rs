@@ -6,7 +6,7 @@ use crate::block::Block;
 use crate::cache::Cache;
 use crate::config::Config;
 use crate::embedding::Embedding;
-use crate::error::{Error, Result};
+use crate::error::{IdsError, Result};
 use crate::head::Head;
 use crate::layer_source::LayerSource;
 use crate::linear::LayerNorm;
@@ -88,8 +88,7 @@ impl Gpt {
     pub fn ids(&self, rows: &[impl AsRef<[u32]>]) -> Result<Tensor> {
         let t = rows.first().map_or(0, |row| row.as_ref().len());
         if let Some(row) = rows.iter().position(|row| row.as_ref().len() != t) {
-            let message = format!("row {row} has {} ids, row 0 has {t}", rows[row].as_ref().len());
-            return Err(Error::Ids(message));
+            return Err(IdsError::Ragged { row, ids: rows[row].as_ref().len(), first: t }.into());
         }
         let data: Vec<u32> = rows.iter().flat_map(|row| row.as_ref().iter().copied()).collect();
         Ok(Tensor::from_vec(data, (rows.len(), t), self.device())?)
@@ -200,7 +199,7 @@ pub struct TokenChunk<'a> {
 fn check_ids(ids: &Tensor, config: &Config) -> Result<()> {
     let (rows, t) = ids.dims2()?;
     if rows * t == 0 {
-        return Err(Error::Ids("there is no token".to_owned()));
+        return Err(IdsError::Empty.into());
     }
     let vocab_size = config.vocab_size;
     let is_outside = |&id: &u32| id as usize >= vocab_size;
@@ -217,8 +216,6 @@ fn check_ids(ids: &Tensor, config: &Config) -> Result<()> {
     };
     let Some((at, id)) = outside else { return Ok(()) };
     let (row, position) = (at / t, at % t);
-    let of_row = if rows == 1 { String::new() } else { format!(" of row {row}") };
-    Err(Error::Ids(format!(
-        "id {id} at position {position}{of_row} is outside of the vocabulary of {vocab_size} tokens"
-    )))
+    let row = (rows > 1).then_some(row);
+    Err(IdsError::OutsideVocabulary { id, position, row, vocab_size }.into())
 }

@@ -1,6 +1,6 @@
 //! Multi-head attention over separate queries, keys and values, as a building block for other models.
 
-use crate::error::Error;
+use crate::error::ModelConfigError;
 use crate::init::uniform;
 use crate::linear::Linear;
 use candle_core::{Device, Result, Tensor, Var};
@@ -88,7 +88,7 @@ impl MultiHeadAttention {
         device: &Device,
     ) -> crate::Result<Self> {
         if d_model == 0 || n_head == 0 || !d_model.is_multiple_of(n_head) {
-            return Err(Error::Config(format!("d_model {d_model} is not divisible by n_head {n_head}")));
+            return Err(ModelConfigError::Heads { name: "d_model", width: d_model, n_head }.into());
         }
         let width = d_model / n_head;
         Self::with_widths([d_model, n_head, width, width], bias, seed, device)
@@ -119,9 +119,7 @@ impl MultiHeadAttention {
         device: &Device,
     ) -> crate::Result<Self> {
         if [d_model, n_head, d_k, d_v].contains(&0) {
-            return Err(Error::Config(format!(
-                "d_model {d_model}, n_head {n_head}, d_k {d_k} and d_v {d_v} must all be at least 1"
-            )));
+            return Err(ModelConfigError::Widths { d_model, n_head, d_k, d_v }.into());
         }
         let layer = |number: u64, width_in: usize, width_out: usize| {
             let bound = 1.0 / (width_in as f64).sqrt();

@@ -1,7 +1,7 @@
 //! One run of the model: its rows and positions, the cache, dropout, hooks. Layers ask the pass about them.
 
 use crate::cache::Cache;
-use crate::error::{Error, Result};
+use crate::error::{IdsError, Result};
 use crate::hooks::{Hook, Site};
 use candle_core::Tensor;
 use minigpt_kernels::{self as ops, AttentionMask, Dropout, TokenRun};
@@ -89,7 +89,7 @@ impl<'a> Pass<'a> {
     /// Whether a batch fits this pass and the model's context.
     pub(crate) fn check(&self, (rows, tokens): (usize, usize), block_size: usize) -> Result<()> {
         if tokens > block_size {
-            return Err(Error::Ids(format!("{tokens} tokens do not fit a context of {block_size}")));
+            return Err(IdsError::Context { tokens, block_size }.into());
         }
         if let Some(numbers) = self.dropout.as_ref().and_then(|dropout| dropout.rows.as_ref()) {
             assert_eq!(numbers.len(), rows, "a number for each row");

@@ -8,7 +8,7 @@ use std::ops::{Range, RangeBounds, RangeFrom, RangeInclusive};
 /// The values that a setting accepts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Allowed {
-    /// An integer in this inclusive range.
+    /// An integer in this inclusive range, which has no upper bound if that is [`Self::LARGEST`].
     Whole(u64, u64),
     /// A number between these bounds.
     Number(Bound<f64>, Bound<f64>),
@@ -45,6 +45,7 @@ impl Allowed {
     /// Whether an integer is in the range.
     pub fn holds_whole(&self, number: u64) -> bool {
         match *self {
+            Self::Whole(from, Self::LARGEST) => number >= from,
             Self::Whole(from, to) => (from..=to).contains(&number),
             Self::Number(..) => self.holds_number(number as f64),
             _ => false,

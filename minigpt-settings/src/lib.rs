@@ -123,7 +123,7 @@ macro_rules! settings {
             $($(#[doc = $meaning])+ pub $key: $type,)+
         }
 
-        impl Default for $name {
+        impl ::std::default::Default for $name {
             fn default() -> Self {
                 Self { $($key: $default,)+ }
             }
@@ -143,7 +143,7 @@ macro_rules! settings {
                 }),+]
             }
 
-            fn check_ranges(&self) -> Result<(), $crate::OutOfRange> {
+            fn check_ranges(&self) -> ::std::result::Result<(), $crate::OutOfRange> {
                 $($($crate::check(stringify!($key), &self.$key, $crate::Allowed::from($range))?;)?)+
                 Ok(())
             }

@@ -8,6 +8,9 @@ pub enum Error {
     /// A setting that training can't work with; the text names it.
     #[error("{0}")]
     Config(String),
+    /// A setting is outside of its range.
+    #[error(transparent)]
+    OutOfRange(#[from] minigpt_settings::OutOfRange),
     /// A checkpoint that can't be resumed.
     #[error("{0}")]
     Checkpoint(String),

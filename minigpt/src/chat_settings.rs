@@ -1,6 +1,6 @@
 //! How a model answers in a conversation: what suits its format, and changes by name.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model_folder::ModelFolder;
 use crate::settings::whole_number;
 use minigpt_chat::Format;
@@ -89,10 +89,7 @@ impl ChatSettings {
             "guard" => new.guard = on_or_off(name, value)?,
             "history" => new.history = on_or_off(name, value)?,
             "style" => value.parse::<Style>()?.apply(generation),
-            _ => {
-                let known = Self::NAMES.join(", ");
-                return Err(Error::Setting(format!("there is no setting {name}; there are {known}")));
-            }
+            _ => return Err(ChatSettingError::Unknown { name: name.to_owned() }.into()),
         }
         new.generation.validate()?;
         *self = new;
@@ -100,22 +97,38 @@ impl ChatSettings {
     }
 }
 
+/// Why a setting of a chat cannot be changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts say what the variants are")]
+pub enum ChatSettingError {
+    #[error("unknown setting {name}; settings are {}", ChatSettings::NAMES.join(", "))]
+    Unknown { name: String },
+    #[error("{name} is {value}; it must be a whole number, 0 or more")]
+    NotWhole { name: String, value: String },
+    #[error("{name} is {value}; it must be a number")]
+    NotANumber { name: String, value: String },
+    #[error("{name} is {value}; it must be on or off")]
+    NotASwitch { name: String, value: String },
+}
+
 /// A whole number, in the spellings that options take.
 fn whole<T: FromStr>(name: &str, value: &str) -> Result<T> {
     let number = whole_number(value).and_then(|digits| digits.parse().ok());
-    number.ok_or_else(|| Error::Setting(format!("{name} is {value}: a whole number is needed, 0 or more")))
+    let wrong = || ChatSettingError::NotWhole { name: name.to_owned(), value: value.to_owned() };
+    Ok(number.ok_or_else(wrong)?)
 }
 
 fn real(name: &str, value: &str) -> Result<f64> {
     let number = value.parse().ok().filter(|number: &f64| number.is_finite());
-    number.ok_or_else(|| Error::Setting(format!("{name} is {value}: a number is needed")))
+    let wrong = || ChatSettingError::NotANumber { name: name.to_owned(), value: value.to_owned() };
+    Ok(number.ok_or_else(wrong)?)
 }
 
 fn on_or_off(name: &str, value: &str) -> Result<bool> {
     match value {
         "on" => Ok(true),
         "off" => Ok(false),
-        _ => Err(Error::Setting(format!("{name} is on or off, not {value}"))),
+        _ => Err(ChatSettingError::NotASwitch { name: name.to_owned(), value: value.to_owned() }.into()),
     }
 }
 

@@ -24,16 +24,19 @@ pub struct Network {
     pub latency: f64,
 }
 
+/// A network that is neither known by name nor described.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown network {0}; use 1GbE, 10GbE, 100GbE, or a bandwidth and a latency, for example 25Gbit,10us"
+)]
+pub struct UnknownNetwork(pub String);
+
 impl FromStr for Network {
     type Err = Error;
 
     /// `1GbE`, `10GbE`, `100GbE`, or a bandwidth and a latency: `25Gbit,10us`, `3GB,50us`.
     fn from_str(text: &str) -> Result<Self> {
-        let wrong = || {
-            Error::Setting(format!(
-                "{text} is no network: there are 1GbE, 10GbE, 100GbE, or a bandwidth and a latency, for example 25Gbit,10us"
-            ))
-        };
+        let wrong = || Error::from(UnknownNetwork(text.to_owned()));
         // What MPI over TCP shows between two processes on a network that is not busy.
         for (name, gigabits, latency) in
             [("1GbE", 1.0, 50e-6), ("10GbE", 10.0, 25e-6), ("100GbE", 100.0, 15e-6)]
@@ -168,7 +171,7 @@ mod tests {
         assert_eq!(network("300MB/s,1ms").unwrap(), Network { bytes_per_second: 3e8, latency: 1e-3 });
         for wrong in ["", "wifi", "10", "10Gbit", "0Gbit,1us", "1Gbit,-1us", "nangbit,1us"] {
             let error = network(wrong).unwrap_err().to_string();
-            assert!(error.contains("is no network"), "{wrong}: {error}");
+            assert!(error.contains("unknown network"), "{wrong}: {error}");
         }
     }
 

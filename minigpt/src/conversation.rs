@@ -1,7 +1,7 @@
 //! Talking with a model in the format that it knows: questions and separators, a chat template, or plain text.
 
 use crate::ModelFolder;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use minigpt_chat::{Format, role_name};
 use minigpt_data::{Role, Turn};
 use serde_json::json;
@@ -13,6 +13,16 @@ pub struct Conversation {
     turns: Vec<Turn>,
     /// Whether the model is told what was said before the last question.
     pub remembers: bool,
+}
+
+/// Why a conversation cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts say what the variants are")]
+pub enum ConversationError {
+    #[error("the conversation has no message yet")]
+    Empty,
+    #[error("not a conversation: {0}")]
+    Malformed(minigpt_data::Error),
 }
 
 impl Conversation {
@@ -51,7 +61,7 @@ impl Conversation {
     /// The ids that make the model answer the last turn: as many of the turns before as leave `room` in its context.
     pub fn prompt(&self, model: &ModelFolder, room: usize) -> Result<Vec<u32>> {
         let Some(last) = self.turns.len().checked_sub(1) else {
-            return Err(Error::Conversation("nothing was said yet".to_owned()));
+            return Err(ConversationError::Empty.into());
         };
         let first = if self.remembers { 0 } else { last };
         let space = model.gpt.config().block_size.saturating_sub(room);
@@ -78,7 +88,7 @@ impl Conversation {
     pub fn load_json(&mut self, text: &str) -> Result<()> {
         match minigpt_data::Record::parse(text.trim().as_bytes()) {
             Ok(record) => self.turns = record.turns,
-            Err(error) => return Err(Error::Conversation(format!("not a conversation: {error}"))),
+            Err(error) => return Err(ConversationError::Malformed(error).into()),
         }
         Ok(())
     }

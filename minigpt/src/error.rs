@@ -1,5 +1,15 @@
-//! What can go wrong with a model, a run or a conversation as a whole, in words for the person who can mend it.
+//! What can go wrong with a model, a run or a conversation. Each subject has an enum of its own next to the code that
+//! raises it.
 
+use crate::chat_settings::ChatSettingError;
+use crate::cluster::UnknownNetwork;
+use crate::conversation::ConversationError;
+use crate::hub_error::HubError;
+use crate::model_place::NoModel;
+use crate::run::RunError;
+use crate::settings::SettingError;
+use crate::sweep::SweepError;
+use std::fmt;
 use std::path::PathBuf;
 
 /// The crate's result.
@@ -7,115 +17,116 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The crate's error.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
-    /// A setting that does not exist or can't have this value; the text names it.
-    #[error("{0}")]
-    Setting(String),
-    /// A setting that does not exist.
-    #[error("there is no setting {name}{}", near.as_ref().map_or_else(String::new, |near| format!("; did you mean {near}?")))]
-    NoSetting {
-        /// As it was written.
-        name: String,
-        /// One that may be meant.
-        near: Option<String>,
-    },
-    /// What is wrong with a configuration, and where in its text.
+    /// A setting is wrong.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// A setting is wrong in the text of a configuration.
     #[error("line {line}, column {column}: {cause}\n{shown}")]
     Place {
-        /// The line, from 1.
+        /// Line, from 1.
         line: usize,
-        /// The character in it, from 1.
+        /// Character in the line, from 1.
         column: usize,
-        /// The line itself, with a mark under the character.
+        /// The line itself, with a mark below the character.
         shown: String,
-        /// What is wrong; a part of this error's text.
-        cause: Box<Error>,
+        /// What is wrong. This error's text includes it.
+        cause: Box<SettingError>,
     },
-    /// A file with settings that can't be used.
-    #[error("{}: not a usable configuration", path.display())]
+    /// A configuration file is wrong.
+    #[error("{}: not a valid configuration", path.display())]
     Config {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         source: Box<Error>,
     },
-    /// A file that could not be read.
+    /// A run cannot be started, resumed or evaluated.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// There is no model at a path.
+    #[error(transparent)]
+    NoModel(#[from] NoModel),
+    /// A model has no tokenizer.
+    #[error("{} has no tokenizer (tokenizer.json)", .0.display())]
+    NoTokenizer(PathBuf),
+    /// A conversation cannot go on.
+    #[error(transparent)]
+    Conversation(#[from] ConversationError),
+    /// A setting of a chat is wrong.
+    #[error(transparent)]
+    ChatSetting(#[from] ChatSettingError),
+    /// A model of the hub cannot be used.
+    #[error(transparent)]
+    Hub(#[from] HubError),
+    /// A sweep cannot be planned or run.
+    #[error(transparent)]
+    Sweep(#[from] SweepError),
+    /// A network that is not known.
+    #[error(transparent)]
+    Network(#[from] UnknownNetwork),
+    /// A file or folder could not be used.
     #[error("could not {action} {}", path.display())]
     Io {
-        /// What was being done: "read", "create".
-        action: &'static str,
+        /// What was being done.
+        action: Action,
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// There is no place for files that go away.
-    #[error("no temporary folder could be made")]
+    /// A temporary folder could not be created.
+    #[error("could not create a temporary folder")]
     Scratch(#[source] std::io::Error),
-    /// A folder without a run that could go on.
-    #[error("{}: there is no run to resume", .0.display())]
-    NoRun(PathBuf),
-    /// A place where a model was looked for; the text says what is there instead.
-    #[error("{}: {message}", path.display())]
-    NoModel {
-        /// The file or folder.
-        path: PathBuf,
-        /// What it is.
-        message: String,
-    },
-    /// A model that this machine's memory can't hold.
-    #[error(
-        "training this model takes about {}, but only {} of memory are free; try a smaller train.batch_size \
-         (with more train.gradient_accumulation_steps), model.block_size or model.n_embd",
-        minigpt_charts::bytes(*needed), minigpt_charts::bytes(*available)
-    )]
-    Memory {
-        /// Bytes that training takes.
-        needed: u64,
-        /// Bytes that are free.
-        available: u64,
-    },
-    /// A model that can't be talked to in text.
-    #[error("{} holds no tokenizer (tokenizer.json)", .0.display())]
-    NoTokenizer(PathBuf),
-    /// A conversation that can't go on.
-    #[error("{0}")]
-    Conversation(String),
-    /// What was said can't be told to the model.
+    /// A message cannot be formatted for the model.
     #[error(transparent)]
     Chat(#[from] minigpt_chat::Error),
-    /// The hub, or a name on it.
-    #[error("{0}")]
-    Hub(String),
-    /// The data does not say what is needed of it.
-    #[error("{0}")]
-    Data(String),
-    /// Data could not be opened or fetched.
+    /// Data could not be opened or downloaded.
     #[error(transparent)]
     Dataset(#[from] minigpt_data::Error),
     /// A file could not be written.
     #[error(transparent)]
     File(#[from] minigpt_files::Error),
-    /// A model's files are wrong.
+    /// The files of a model are wrong.
     #[error(transparent)]
     Format(#[from] minigpt_formats::Error),
-    /// The model refused.
+    /// The model failed.
     #[error(transparent)]
     Model(#[from] minigpt_model::Error),
-    /// Generation refused.
+    /// Generation failed.
     #[error(transparent)]
     Generate(#[from] minigpt_generate::Error),
-    /// Looking inside was refused.
+    /// Looking inside the model failed.
     #[error(transparent)]
     Insight(#[from] minigpt_insight::Error),
-    /// The tokenizer refused.
+    /// The tokenizer failed.
     #[error(transparent)]
     Tokenizer(#[from] minigpt_tokenizer::Error),
-    /// Runs that say nothing about a scaling law.
+    /// A scaling law could not be fitted.
     #[error(transparent)]
     Scaling(#[from] minigpt_scaling::Error),
-    /// Training refused.
+    /// Training failed.
     #[error(transparent)]
     Train(#[from] minigpt_train::Error),
+}
+
+/// What was being done with a file or folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Action {
+    Create,
+    Read,
+    Remove,
+    Write,
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Self::Create => "create",
+            Self::Read => "read",
+            Self::Remove => "remove",
+            Self::Write => "write",
+        })
+    }
 }

@@ -1,7 +1,8 @@
-//! Models of the Hugging Face hub: found by name, fetched into a cache, checked, and used from there without a network.
+//! Models of the Hugging Face hub: found by name, downloaded into a cache, verified, and used from there offline.
 
-use crate::error::{Error, Result};
+use crate::error::{Action, Error, Result};
 use crate::hub_cache::{CheckedFiles, State};
+use crate::hub_error::HubError;
 use crate::hub_listing::{Listing, Sibling, is_plain};
 use minigpt_data::{
     AccessToken, DownloadEvent, DownloadOptions, FileHash, Remote, download_file, download_text,
@@ -11,28 +12,28 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where the hub is, unless `HF_ENDPOINT` says otherwise.
+/// URL of the hub if `HF_ENDPOINT` is not set.
 const ENDPOINT: &str = "https://huggingface.co";
-/// The longest answer of the hub's interface.
+/// Maximum length of an answer of the hub's API in bytes.
 const LONGEST_ANSWER: u64 = 16 << 20;
 
 /// How to reach the hub.
 #[derive(Debug, Clone)]
 pub struct Hub {
-    /// Its address.
+    /// URL of the hub.
     pub endpoint: String,
-    /// What tells it who asks.
+    /// Access token, if any.
     pub token: Option<AccessToken>,
-    /// Where models are kept.
+    /// Folder in which models are cached.
     pub cache: PathBuf,
-    /// Never ask it; take what is in the cache.
+    /// Whether to use only the cache, never the network.
     pub offline: bool,
-    /// How long to wait before a second attempt.
+    /// Pause before a failed download is retried.
     pub pause: Duration,
 }
 
 impl Hub {
-    /// As the environment says, by Hugging Face's own names: `HF_ENDPOINT`, `HF_TOKEN` (or the file that its login writes),
+    /// Reads Hugging Face's environment variables: `HF_ENDPOINT`, `HF_TOKEN` (or the file that its login writes),
     /// `HF_HUB_OFFLINE`; the cache is `MINIGPT_CACHE`, or `minigpt` in the user's cache folder.
     pub fn from_environment() -> Result<Self> {
         let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
@@ -48,16 +49,14 @@ impl Hub {
                 .trim_end_matches('/')
                 .to_owned(),
             token: set("HF_TOKEN").and_then(|token| AccessToken::new(&token)).or_else(saved),
-            cache: cache.ok_or_else(|| {
-                Error::Hub("there is no home folder for a cache: set MINIGPT_CACHE".to_owned())
-            })?,
+            cache: cache.ok_or(HubError::NoCacheFolder)?,
             offline: set("HF_HUB_OFFLINE").is_some_and(|value| value != "0"),
             pause: Duration::from_secs(1),
         })
     }
 
-    /// A model's folder in the cache, fetched if need be. `name` is `owner/model`, with `@revision` behind it if not the
-    /// main one is meant.
+    /// Returns a model's folder in the cache, after downloading what is missing or outdated. `name` is `owner/model`, or
+    /// `owner/model@revision` for a revision other than `main`.
     pub fn fetch(&self, name: &str, on: &mut dyn FnMut(&str, DownloadEvent)) -> Result<PathBuf> {
         if self.offline {
             return self.cached(name);
@@ -81,34 +80,28 @@ impl Hub {
         Ok(folder)
     }
 
-    /// The same, but the hub is asked only for what is not in the cache whole: a model that was fetched once is used
-    /// without a network, and stays as it was until somebody calls [`Self::fetch`].
+    /// Like [`Self::fetch`], but contacts the hub only if the model is not complete in the cache. A cached model is used
+    /// offline and stays as it is until [`Self::fetch`] is called.
     pub fn open(&self, name: &str, on: &mut dyn FnMut(&str, DownloadEvent)) -> Result<PathBuf> {
         self.cached(name).or_else(|_| self.fetch(name, on))
     }
 
-    /// A model that is in the cache, whole.
+    /// The folder of a model that is complete in the cache.
     fn cached(&self, name: &str) -> Result<PathBuf> {
         let (repository, revision) = split(name)?;
         let models = self.models(repository);
         let commit = fs::read_to_string(models.join("refs").join(revision)).ok();
         let Some(commit) = commit.filter(|commit| is_commit(commit.trim())) else {
-            return refuse(format!(
-                "{name} is not in the cache ({}), and the hub may not be asked (offline)",
-                models.display()
-            ));
+            return Err(HubError::NotCached { name: name.to_owned(), cache: models }.into());
         };
         let folder = models.join(commit.trim());
         match CheckedFiles::open(&folder).first_problem()? {
             None => Ok(folder),
-            Some(problem) => refuse(format!(
-                "{name} in the cache ({}) can't be used: {problem}; go online once, and it is fetched again",
-                folder.display()
-            )),
+            Some(problem) => Err(HubError::CacheUnusable { name: name.to_owned(), folder, problem }.into()),
         }
     }
 
-    /// Where the revisions of a model are kept.
+    /// Folder of the cached revisions of a model.
     fn models(&self, repository: &str) -> PathBuf {
         self.cache.join("hub").join(repository.replace('/', "--"))
     }
@@ -118,21 +111,19 @@ impl Hub {
         let remote = Remote { url, token: self.token.clone(), ..Remote::default() };
         let text = match download_text(&remote, LONGEST_ANSWER, &self.options()) {
             Err(minigpt_data::Error::NotThere { .. }) => {
-                return refuse(format!(
-                    "the hub has no model {repository} with a revision {revision}, or it is private and needs HF_TOKEN"
-                ));
+                let (repository, revision) = (repository.to_owned(), revision.to_owned());
+                return Err(HubError::NoSuchModel { repository, revision }.into());
             }
             answer => answer?,
         };
-        let listing: Listing = serde_json::from_str(&text)
-            .map_err(|e| Error::Hub(format!("the hub's answer is not a list of files: {e}")))?;
+        let listing: Listing = serde_json::from_str(&text).map_err(HubError::NotAListing)?;
         if !is_commit(&listing.sha) {
-            return refuse("the hub's answer names no commit".to_owned());
+            return Err(HubError::NoCommit.into());
         }
         Ok(listing)
     }
 
-    /// Fetches a file, unless an earlier visit did and it is still whole.
+    /// Downloads a file unless it is in the cache undamaged.
     fn file(
         &self,
         repository: &str,
@@ -147,8 +138,8 @@ impl Hub {
         match checked.state(name, hash.as_ref())? {
             State::Whole => return Ok(()),
             State::Missing => {}
-            State::Damaged(problem) => {
-                on(name, DownloadEvent::Damaged { problem });
+            State::Damaged(damage) => {
+                on(name, DownloadEvent::Damaged { problem: damage.to_string() });
                 checked.remove(name)?;
             }
         }
@@ -172,34 +163,30 @@ fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The repository and the revision of a name, both sound.
+/// Splits a name into its repository and revision, and checks both.
 fn split(name: &str) -> Result<(&str, &str)> {
     let (repository, revision) = name.split_once('@').unwrap_or((name, "main"));
     check_name(repository, revision)?;
     Ok((repository, revision))
 }
 
-/// A name may not lead out of the cache, nor to another place of the server.
+/// Rejects names that lead out of the cache or to other paths of the server.
 fn check_name(repository: &str, revision: &str) -> Result<()> {
     let parts: Vec<&str> = repository.split('/').collect();
     // The cache writes `--` for the slash; the hub has no names with it.
     let sound = |part: &&str| is_plain(part) && !part.contains("--");
     if !(1..=2).contains(&parts.len()) || !parts.iter().all(sound) {
-        return refuse(format!("{repository:?} is not a model's name; write hf:owner/model"));
+        return Err(HubError::NotAName(repository.to_owned()).into());
     }
     if !is_plain(revision) {
-        return refuse(format!("{revision:?} is not a revision"));
+        return Err(HubError::NotARevision(revision.to_owned()).into());
     }
     Ok(())
 }
 
-pub(crate) fn refuse<T>(message: String) -> Result<T> {
-    Err(Error::Hub(message))
-}
-
 fn create(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|source| Error::Io {
-        action: "create",
+        action: Action::Create,
         path: folder.to_owned(),
         source,
     })

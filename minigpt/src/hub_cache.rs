@@ -1,9 +1,10 @@
-//! What is known of the files of a cached model, so that a damaged one is noticed without reading gigabytes at each start.
+//! Hashes of the files of a cached model, to notice damaged files without reading gigabytes at each start.
 //!
-//! `checked.json` beside the files keeps for each its hash, and its length and time of change when that hash was last
-//! found. As long as these two are the same, so is the file; otherwise it is hashed again.
+//! `checked.json` next to the files records for each its hash, and its length and modification time when the hash was last
+//! verified. A file whose length or modification time differs is hashed again.
 
-use crate::error::{Error, Result};
+use crate::error::{Action, Error, Result};
+use crate::hub_error::{CacheProblem, FileDamage};
 use minigpt_data::FileHash;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,54 +20,53 @@ pub(crate) struct CheckedFiles {
     files: BTreeMap<String, Stamp>,
 }
 
-/// A file when its hash was last found.
+/// A file when its hash was last verified.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     bytes: u64,
-    /// Nanoseconds since 1970, as text: more than JSON's numbers hold.
+    /// Nanoseconds since 1970, as text because JSON numbers cannot hold them.
     modified: String,
     hash: FileHash,
 }
 
-/// How a file is.
+/// State of a cached file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Missing,
     Whole,
-    /// With what is wrong with it.
-    Damaged(String),
+    Damaged(FileDamage),
 }
 
 impl CheckedFiles {
-    /// The record of a folder, empty where there is none that can be read.
+    /// Reads the record of a folder; it is empty if there is no readable one.
     pub(crate) fn open(folder: &Path) -> Self {
         let files = fs::read(folder.join(RECORD)).ok().and_then(|json| serde_json::from_slice(&json).ok());
         Self { folder: folder.to_owned(), files: files.unwrap_or_default() }
     }
 
-    /// What is wrong with the files that were found right once, where something is.
-    pub(crate) fn first_problem(&mut self) -> Result<Option<String>> {
+    /// Checks all recorded files and returns the first problem.
+    pub(crate) fn first_problem(&mut self) -> Result<Option<CacheProblem>> {
         let names: Vec<String> = self.files.keys().cloned().collect();
         if names.is_empty() {
-            return Ok(Some("nothing is known of its files".to_owned()));
+            return Ok(Some(CacheProblem::Unrecorded));
         }
-        for name in names {
-            match self.state(&name, None)? {
+        for file in names {
+            match self.state(&file, None)? {
                 State::Whole => {}
-                State::Missing => return Ok(Some(format!("{name} is missing"))),
-                State::Damaged(problem) => return Ok(Some(format!("{name}: {problem}"))),
+                State::Missing => return Ok(Some(CacheProblem::Missing { file })),
+                State::Damaged(damage) => return Ok(Some(CacheProblem::Damaged { file, damage })),
             }
         }
         Ok(None)
     }
 
-    /// How a file is, by the hash that is listed for it, or else by the recorded one.
+    /// Checks a file against the hash that the hub lists for it, or else the recorded one.
     pub(crate) fn state(&mut self, name: &str, listed: Option<&FileHash>) -> Result<State> {
         let path = self.folder.join(name);
         let Ok(about) = fs::metadata(&path) else { return Ok(State::Missing) };
         let stamp = self.files.get(name);
         let Some(expected) = listed.or(stamp.map(|stamp| &stamp.hash)).cloned() else {
-            return Ok(State::Damaged("nothing is known of the file in the cache".to_owned()));
+            return Ok(State::Damaged(FileDamage::Unrecorded));
         };
         let now = Stamp { bytes: about.len(), modified: modified(&about), hash: expected.clone() };
         if stamp == Some(&now) {
@@ -74,9 +74,7 @@ impl CheckedFiles {
         }
         let found = expected.of_file(&path)?;
         if found != expected {
-            return Ok(State::Damaged(format!(
-                "the file in the cache is damaged: {found} instead of {expected}"
-            )));
+            return Ok(State::Damaged(FileDamage::OtherHash { found, expected }));
         }
         self.files.insert(name.to_owned(), now);
         self.save()?;
@@ -86,16 +84,16 @@ impl CheckedFiles {
     /// Records that a file has this hash.
     pub(crate) fn record(&mut self, name: &str, hash: FileHash) -> Result<()> {
         let path = self.folder.join(name);
-        let about = fs::metadata(&path).map_err(|source| Error::Io { action: "read", path, source })?;
+        let about = fs::metadata(&path).map_err(|source| Error::Io { action: Action::Read, path, source })?;
         let stamp = Stamp { bytes: about.len(), modified: modified(&about), hash };
         self.files.insert(name.to_owned(), stamp);
         self.save()
     }
 
-    /// Deletes a file and what is known of it.
+    /// Deletes a file and its record.
     pub(crate) fn remove(&mut self, name: &str) -> Result<()> {
         let path = self.folder.join(name);
-        fs::remove_file(&path).map_err(|source| Error::Io { action: "remove", path, source })?;
+        fs::remove_file(&path).map_err(|source| Error::Io { action: Action::Remove, path, source })?;
         self.files.remove(name);
         self.save()
     }
@@ -103,7 +101,7 @@ impl CheckedFiles {
     fn save(&self) -> Result<()> {
         let path = self.folder.join(RECORD);
         let json = serde_json::to_vec_pretty(&self.files).map_err(|e| Error::Io {
-            action: "write",
+            action: Action::Write,
             path: path.clone(),
             source: e.into(),
         })?;

@@ -1,6 +1,6 @@
 //! Looking inside a model folder: what `minigpt-insight` needs from a tokenizer, from decoding and from a run's folder.
 
-use crate::error::{Error, Result};
+use crate::error::{Action, Error, Result};
 use crate::model_folder::ModelFolder;
 use minigpt_generate::{GenerationConfig, Sampler, processors, sampling};
 use minigpt_insight::{
@@ -25,7 +25,7 @@ pub fn snapshots(run: &Path) -> Result<Vec<Snapshot>> {
         return Ok(Vec::new());
     }
     let entries = std::fs::read_dir(&folder).map_err(|source| Error::Io {
-        action: "read",
+        action: Action::Read,
         path: folder.clone(),
         source,
     })?;

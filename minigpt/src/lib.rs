@@ -61,9 +61,9 @@ mod recipe;
 mod run;
 mod run_config;
 mod run_plan;
-mod setting_place;
+
 pub mod settings;
-mod settings_table;
+
 mod step_time;
 mod suggestion;
 pub mod sweep;
@@ -98,7 +98,8 @@ pub use ready_configs::{READY_CONFIGS, ReadyConfig};
 pub use run::{EvalSet, Place, Run, RunEvaluation, Score, SetSource, decided_by_model};
 pub use run_config::{DataConfig, ExampleStyle, RunConfig, SampleConfig};
 pub use run_plan::{RunPlan, damage};
-pub use settings_table::{Allowed, SECTIONS, SETTINGS, SettingInfo};
+pub use minigpt_settings::{Allowed, Section, SettingInfo};
+pub use settings::{SECTIONS, SETTINGS, SettingError};
 pub use step_time::{StepTimer, random_ids, step_time};
 pub use suggestion::{Further, MINUTES, MOST_MINUTES, Suggestion};
 pub use training::{Trained, Training, train};

@@ -9,6 +9,7 @@ use minigpt_kernels::{ElementType, QuantizedProduct};
 use minigpt_model::{Config, Device, Gpt};
 use minigpt_tokenizer::Tokenizer;
 use serde_json::Value;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -72,8 +73,8 @@ impl ModelFolder {
         Ok(Self::new(path, gpt, extra, tokenizer))
     }
 
-    /// Warnings about files that don't fit each other; see [`tokenizer_mismatch`].
-    pub fn warnings(&self) -> Vec<String> {
+    /// Warnings about files that do not match each other; see [`tokenizer_mismatch`].
+    pub fn warnings(&self) -> Vec<TokenizerMismatch> {
         let tokenizer = self.tokenizer.as_ref();
         tokenizer
             .and_then(|tokenizer| tokenizer_mismatch(&self.path, tokenizer, self.gpt.config()))
@@ -142,16 +143,34 @@ impl ModelFolder {
     }
 }
 
-/// A warning if the vocabulary of a tokenizer is larger than that of the model at `path`, or much smaller. Models are often padded
-/// to a round number of tokens, which is no mistake.
-pub fn tokenizer_mismatch(path: &Path, tokenizer: &Tokenizer, config: &Config) -> Option<String> {
+/// Returns a warning if the tokenizer's vocabulary is larger than that of the model at `path`, or much smaller. Slightly smaller
+/// is fine: vocabularies of models are often padded to a round number.
+pub fn tokenizer_mismatch(path: &Path, tokenizer: &Tokenizer, config: &Config) -> Option<TokenizerMismatch> {
     let (tokens, model) = (tokenizer.vocab_size(), config.vocab_size);
-    let path = path.display();
-    (tokens > model || 10 * tokens < 9 * model).then(|| {
-        format!(
-            "{path}: the tokenizer has {tokens} tokens, but the model has {model}: it is probably the tokenizer of another model"
+    let mismatch = || TokenizerMismatch { path: path.to_owned(), tokens, model };
+    (tokens > model || 10 * tokens < 9 * model).then(mismatch)
+}
+
+/// A tokenizer whose vocabulary does not fit its model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenizerMismatch {
+    /// Path of the model.
+    pub path: PathBuf,
+    /// Vocabulary size of the tokenizer.
+    pub tokens: usize,
+    /// Vocabulary size of the model.
+    pub model: usize,
+}
+
+impl fmt::Display for TokenizerMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Self { path, tokens, model } = self;
+        let path = path.display();
+        write!(
+            f,
+            "{path}: the tokenizer has {tokens} tokens, but the model {model}: it probably belongs to another model"
         )
-    })
+    }
 }
 
 /// The tokens that end a text, by a model's chat template and its configuration, in this order.

@@ -1,6 +1,7 @@
 //! Scoring by questions: the model answers, and what it says is compared word for word.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::run::RunError;
 use minigpt_data::{LossOn, QaDataset};
 use minigpt_generate::{GenerationConfig, generate};
 use minigpt_model::Gpt;
@@ -36,7 +37,7 @@ pub fn answer_all(
     mut progress: impl FnMut(u64),
 ) -> Result<Vec<Answered>> {
     if data.options().loss_on != LossOn::Answer {
-        return Err(Error::Data("the data does not say where its answers are".to_owned()));
+        return Err(RunError::NoAnswers.into());
     }
     let ends = data.stop_ids();
     let examples = data.summary().examples as usize;

@@ -2,73 +2,69 @@
 //! each overriding the one before.
 
 use crate::error::{Error, Result};
-use crate::settings::refuse;
-use crate::{setting_place, settings, settings_table};
+use crate::settings::layers::Layers;
+use crate::settings::{Assignment, ModelStart, SettingError, read, with_shorthands};
 use minigpt_data::{Columns, CorpusKind, LossOn, Order, TextEncoding};
 use minigpt_model::{Config, Initialization};
+use minigpt_settings::{Section, settings};
 use minigpt_train::{Change, TrainConfig};
 use serde::{Deserialize, Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::path::Path;
 use toml::{Table, Value};
 
 /// No configuration is longer than this.
 const LARGEST: u64 = 1 << 20;
 
-/// What to train on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct DataConfig {
-    /// A text, a file of examples, a folder of either, a prepared folder, `builtin` or `random`.
-    pub path: String,
-    /// Data to judge by; a part of the other when absent.
-    pub val_path: Option<String>,
-    /// What it is read as; the data tells when absent.
-    pub kind: Option<CorpusKind>,
-    /// Which columns or fields to read: `{ question = "Q", answer = "A" }`; those with the usual names when absent.
-    pub columns: Columns,
-    /// What the text is written in, for example `gbk`; found out when absent.
-    pub encoding: Option<TextEncoding>,
-    /// `char`, `bpe:2000` (learnt from the data), `gpt2`, or a tokenizer's file; the data's own, or characters, when absent.
-    pub tokenizer: Option<String>,
-    /// The part kept for validation.
-    pub val_fraction: f64,
-    /// The longest question/answer example, in tokens.
-    pub max_length: usize,
-    /// Which tokens of an example are learned.
-    pub loss_on: LossOn,
-    /// How examples are written for a model that is trained further: in its `own` chat template, or as question and answer with
-    /// separators; its own when absent, where it has one.
-    pub format: Option<ExampleStyle>,
-    /// Questions and answers that a model knows already, of which half of each batch is made when it is trained further, so that
-    /// it keeps them.
-    pub rehearse_path: Option<String>,
-    /// In which order examples come: `random` windows for text, `shuffled` epochs for questions when absent.
-    pub order: Option<Order>,
-    /// Only so much of the data.
-    pub limit: Option<u64>,
-}
-
-impl Default for DataConfig {
-    fn default() -> Self {
-        Self {
-            path: String::new(),
-            val_path: None,
-            kind: None,
-            columns: Columns::default(),
-            encoding: None,
-            tokenizer: None,
-            val_fraction: 0.1,
-            max_length: 128,
-            loss_on: LossOn::All,
-            format: None,
-            rehearse_path: None,
-            order: None,
-            limit: None,
-        }
+settings! {
+    /// What to train on.
+    pub struct DataConfig in "data" {
+        /// Training data: a text file, a file of examples, a folder of either, a prepared folder, `builtin` or `random`.
+        #[zh = "训练数据：文本文件、样例文件、装有它们的文件夹、预处理好的文件夹、`builtin` 或 `random`。"]
+        path: String = String::new();
+        /// Validation data. Default: a split of the training data.
+        #[zh = "验证数据；默认从训练数据中划出一部分。"]
+        val_path: Option<String> = None;
+        /// Kind of data: running text, or questions and answers. Default: detected.
+        #[zh = "数据的类型：连续文本（`text`）或问答（`qa`）；默认自动判断。"]
+        kind: Option<CorpusKind> = None;
+        /// Columns or fields to read, for example `{ question = "Q", answer = "A" }`. Default: the usual names.
+        #[zh = "读取哪些列或字段，例如 `{ question = \"Q\", answer = \"A\" }`；默认取常见名称。"]
+        columns: Columns = Columns::default();
+        /// Text encoding, for example `gbk`. Default: detected.
+        #[zh = "文本编码，例如 `gbk`；默认自动判断。"]
+        encoding: Option<TextEncoding> = None;
+        /// Tokenizer: `char`, `bpe:2000` (trained on the data), `gpt2`, or a tokenizer file. Default: the data's own
+        /// tokenizer, otherwise characters.
+        #[zh = "分词器：`char`、`bpe:2000`（用数据训练）、`gpt2` 或分词器文件；默认用数据自带的，没有则按字符。"]
+        tokenizer: Option<String> = None;
+        /// Fraction of the data held out for validation.
+        #[zh = "留作验证的比例。"]
+        val_fraction: f64 = 0.1, 0.0..1.0;
+        /// Maximum length of a question/answer example in tokens.
+        #[zh = "问答样例的最大长度（词元数）。"]
+        max_length: usize = 128, 2..=1 << 24;
+        /// Tokens that count for the loss: all of an example, or only its answer.
+        #[zh = "哪些词元计入损失：样例的全部，或只有回答。"]
+        loss_on: LossOn = LossOn::All;
+        /// Format of examples when fine-tuning: the model's `own` chat template, or `questions` with separators, which replaces
+        /// the template. Default: the model's own template if it has one.
+        #[zh = "微调时样例的格式：`own` 用模型自己的对话模板；`questions` 用问题、分隔符、回答的形式，并取代原来的模板。默认：模型有模板就用它的。"]
+        format: Option<ExampleStyle> = None;
+        /// Questions and answers that the model already knows, to rehearse when fine-tuning: half of each batch is drawn from
+        /// them, so that the model does not forget them. Empty for none.
+        #[zh = "微调时复习模型原本会的问答：每批有一半取自其中，以免遗忘；空为不复习。"]
+        rehearse_path: Option<String> = None;
+        /// Order of examples. Default: `random` windows for text, `shuffled` epochs for questions.
+        #[zh = "样例的顺序；默认文本为 `random`（随机窗口），问答为 `shuffled`（每轮打乱）。"]
+        order: Option<Order> = None;
+        /// Maximum number of characters, tokens or examples to use.
+        #[zh = "最多使用多少字符、词元或样例。"]
+        limit: Option<u64> = None, 1_u64..;
     }
 }
 
-/// How examples are written for a model that is trained further.
+/// Format of examples when a model is fine-tuned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExampleStyle {
@@ -78,17 +74,12 @@ pub enum ExampleStyle {
     Questions,
 }
 
-/// What to show of the model while it learns.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SampleConfig {
-    /// What each sample (see `train.sample_interval`) begins with.
-    pub prompt: String,
-}
-
-impl Default for SampleConfig {
-    fn default() -> Self {
-        Self { prompt: "\n".to_owned() }
+settings! {
+    /// Samples shown during training.
+    pub struct SampleConfig in "sample" {
+        /// Prompt of each sample (see `train.sample_interval`).
+        #[zh = "每段样例的提示词（见 `train.sample_interval`）。"]
+        prompt: String = "\n".to_owned();
     }
 }
 
@@ -105,9 +96,9 @@ pub struct RunConfig {
     pub train: TrainConfig,
     /// What to show of it meanwhile.
     pub sample: SampleConfig,
-    /// The changes that were asked for one by one, with their sections (`model.n_layer=2`). They are part of the settings
-    /// above, and no file has them: a model that is trained further must agree with them, not with a whole file.
-    pub asked: Vec<String>,
+    /// The changes on top of the file, which are part of the settings above: a model that is fine-tuned must agree with
+    /// them, but not with the whole file.
+    pub asked: Vec<Assignment>,
 }
 
 /// The section `[model]` as it is written.
@@ -136,53 +127,68 @@ impl RunConfig {
     /// Reads a file and applies changes such as `train.max_iters=100`.
     pub fn read(path: &Path, changes: &[String]) -> Result<Self> {
         let text = minigpt_files::read_text(path, LARGEST)?;
-        Self::parse(&text, changes)
-            .map_err(|source| Error::Config { path: path.to_owned(), source: Box::new(source) })
+        Self::parse(&text, changes).map_err(|error| in_file(path, error))
     }
 
-    /// Reads the file that a run has written into its folder. Earlier versions wrote `max_iters` beside `epochs`, where it says
-    /// nothing.
+    /// Reads the file that a run has written into its folder.
     pub(crate) fn of_run(path: &Path, changes: &[String]) -> Result<Self> {
         let text = minigpt_files::read_text(path, LARGEST)?;
-        let parsed = parsed(&text).map(|mut table: Table| {
-            if let Some(Value::Table(train)) = table.get_mut("train")
-                && train.contains_key("epochs")
-            {
-                train.remove("max_iters");
-            }
-            table
-        });
-        let resolved = parsed.and_then(|table| located(&text, table, changes, Self::resolve));
-        resolved.map_err(|source| Error::Config { path: path.to_owned(), source: Box::new(source) })
+        let config = Layers::parse(&text, changes).and_then(|layers| Self::of(&layers.with_one_length()));
+        config.map_err(|error| in_file(path, error))
     }
 
-    /// The text of a file that may leave the model open, as [`Suggestion::new`](crate::Suggestion::new) takes it, checked with
-    /// these changes.
+    /// Reads the text of a file that may leave the model open, as [`Suggestion::new`](crate::Suggestion::new) takes it, and
+    /// checks it with these changes.
     pub fn read_open(path: &Path, changes: &[String]) -> Result<String> {
         let text = minigpt_files::read_text(path, LARGEST)?;
-        match Self::parse_open(&text, changes) {
-            Ok(_) => Ok(text),
-            Err(source) => Err(Error::Config { path: path.to_owned(), source: Box::new(source) }),
-        }
+        Self::parse_open(&text, changes).map_err(|error| in_file(path, error))?;
+        Ok(text)
     }
 
-    /// The same from the text of a file.
+    /// Parses the text of a file and applies changes.
     pub fn parse(text: &str, changes: &[String]) -> Result<Self> {
-        located(text, parsed(text)?, changes, Self::resolve)
+        Self::of(&Layers::parse(text, changes)?)
     }
 
-    /// The same for a configuration that leaves the model open (no `[model]`, no preset): what it says is checked one by
-    /// one, and not yet as the shape of a model, which [`Suggestion`](crate::Suggestion) completes.
+    /// Parses a configuration that may leave the model open (no `[model]` and no preset). Its settings are checked one by
+    /// one, but not yet as the shape of a model, which [`Suggestion`](crate::Suggestion) completes.
     pub fn parse_open(text: &str, changes: &[String]) -> Result<Self> {
-        let table = parsed(text)?;
-        if leaves_model_open(&table, changes) {
-            located(text, table, changes, Self::resolve_open)
-        } else {
-            located(text, table, changes, Self::resolve)
+        let layers = Layers::parse(text, changes)?;
+        if layers.leaves_model_open() { Self::of_open(&layers) } else { Self::of(&layers) }
+    }
+
+    /// A configuration from a file and changes.
+    pub(crate) fn of(layers: &Layers) -> Result<Self> {
+        let config = Self::of_open(layers)?;
+        match config.model.validate() {
+            Ok(()) => Ok(config),
+            Err(minigpt_model::Error::Config(error)) => Err(layers.locate(SettingError::Model(error))),
+            Err(error) => Err(error.into()),
         }
     }
 
-    /// What is different in another configuration for the same run, after a step.
+    /// The same without checking the shape of the model.
+    pub(crate) fn of_open(layers: &Layers) -> Result<Self> {
+        let sections = layers.merged().map_err(|error| layers.locate(error))?;
+        Self::of_sections(sections, layers.changes().to_vec()).map_err(|error| layers.locate(error))
+    }
+
+    fn of_sections(
+        mut sections: BTreeMap<String, Table>,
+        asked: Vec<Assignment>,
+    ) -> Result<Self, SettingError> {
+        let mut given = |name: &str| sections.remove(name).unwrap_or_default();
+        let (model, init) = read_model(given(Config::NAME))?;
+        let data = read(&given(DataConfig::NAME), &DataConfig::default())?;
+        if data.path.is_empty() {
+            return Err(SettingError::NoData);
+        }
+        let train = read(&given(TrainConfig::NAME), &TrainConfig::default())?.with_one_length();
+        let sample = read(&given(SampleConfig::NAME), &SampleConfig::default())?;
+        Ok(Self { model, init, data, train, sample, asked })
+    }
+
+    /// Settings that differ in another configuration of the same run, after a step.
     pub fn changes(&self, now: &Self, step: u64) -> Vec<Change> {
         [
             Change::between("model", &self.model_section(), &now.model_section(), step),
@@ -197,137 +203,35 @@ impl RunConfig {
         ModelSection { init: self.init, shape: &self.model }
     }
 
-    /// The configuration as a file, with every setting that has a meaning in it.
+    /// The configuration as a file with every setting that applies.
     pub fn to_toml(&self) -> Result<String> {
-        let wrong = |error: toml::ser::Error| Error::Setting(error.to_string());
+        let wrong = |error: toml::ser::Error| SettingError::Syntax(error.to_string());
         let mut table = Table::try_from(self).map_err(wrong)?;
         if let (Some(_), Some(Value::Table(train))) = (self.train.epochs, table.get_mut("train")) {
             train.remove("max_iters");
         }
-        toml::to_string(&table).map_err(wrong)
-    }
-
-    /// The same from a table, which is no text that somebody wrote: errors name no place in it.
-    pub(crate) fn resolve(table: Table, changes: &[String]) -> Result<Self> {
-        let config = Self::resolve_open(table, changes)?;
-        config.model.validate().map_err(|error| Error::Setting(format!("model.{error}")))?;
-        Ok(config)
-    }
-
-    /// All of it but whether the model makes sense as a whole.
-    pub(crate) fn resolve_open(mut table: Table, changes: &[String]) -> Result<Self> {
-        for change in changes {
-            let (key, value) = settings::split(change)?;
-            let (section, key) = settings::named(key)?;
-            let entry = table.entry(section.clone()).or_insert_with(|| Value::Table(Table::new()));
-            let Value::Table(entry) = entry else { return refuse(format!("{section} is not a section")) };
-            entry.insert(key, value);
-        }
-        count_once(&mut table, changes)?;
-        if let Some(section) =
-            table.keys().find(|key| !["model", "data", "train", "sample"].contains(&key.as_str()))
-        {
-            return refuse(format!(
-                "there is no section [{section}]; there are [model], [data], [train] and [sample]"
-            ));
-        }
-        let mut section = |name: &str| match table.remove(name) {
-            None => Ok(Table::new()),
-            Some(Value::Table(section)) => {
-                section.keys().try_for_each(|key| settings::check_name(name, key))?;
-                Ok(section)
-            }
-            Some(_) => refuse(format!("{name} is not a section")),
-        };
-        let (model, init) = model(section("model")?)?;
-        let config = Self {
-            model,
-            init,
-            data: settings::parse_section("data", section("data")?, &DataConfig::default())?,
-            train: settings::parse_section("train", section("train")?, &TrainConfig::default())?
-                .with_one_length(),
-            sample: settings::parse_section("sample", section("sample")?, &SampleConfig::default())?,
-            asked: settings::with_sections(changes)?,
-        };
-        if config.data.path.is_empty() {
-            return refuse("data.path is missing: what should it be trained on?".to_owned());
-        }
-        settings_table::check(&config)?;
-        config.train.validate().map_err(|error| Error::Setting(format!("train.{error}")))?;
-        Ok(config)
+        Ok(toml::to_string(&table).map_err(wrong)?)
     }
 }
 
-/// The text of a file as a table.
-fn parsed(text: &str) -> Result<Table> {
-    text.parse().map_err(|error| setting_place::of_syntax(text, &error))
+fn in_file(path: &Path, source: Error) -> Error {
+    Error::Config { path: path.to_owned(), source: Box::new(source) }
 }
 
-/// Resolves a file's table with changes. Only what is wrong without the changes, too, has a place in the file.
-fn located(
-    text: &str,
-    table: Table,
-    changes: &[String],
-    resolve: impl Fn(Table, &[String]) -> Result<RunConfig>,
-) -> Result<RunConfig> {
-    resolve(table.clone(), changes).map_err(|error| {
-        let is_of_the_file = changes.is_empty()
-            || resolve(table, &[]).is_err_and(|alone| alone.to_string() == error.to_string());
-        if is_of_the_file { setting_place::of_setting(text, error) } else { error }
-    })
-}
-
-/// A run is as long as either `max_iters` or `epochs` says. A change of one goes before the other in a file; both in one place
-/// would leave open which of them counts.
-fn count_once(table: &mut Table, changes: &[String]) -> Result<()> {
-    let lengths = ["max_iters", "epochs"];
-    let changed = lengths.map(|key| says(&Table::new(), changes, &format!("train.{key}")));
-    let Some(Value::Table(train)) = table.get_mut("train") else { return Ok(()) };
-    match changed {
-        [true, false] => drop(train.remove("epochs")),
-        [false, true] => drop(train.remove("max_iters")),
-        _ if lengths.iter().all(|key| train.contains_key(*key)) => {
-            return refuse(
-                "train.epochs and train.max_iters both say how long the run is: name one of them".to_owned(),
-            );
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-/// Whether neither a file nor a change says which model to begin with.
-pub(crate) fn leaves_model_open(file: &Table, changes: &[String]) -> bool {
-    !file.contains_key("model") && !says(file, changes, "model.preset")
-}
-
-/// Whether a file or a change names a setting.
-pub(crate) fn says(file: &Table, changes: &[String], setting: &str) -> bool {
-    let (section, key) = setting.split_once('.').unwrap_or(("", setting));
-    let in_file = file.get(section).and_then(Value::as_table).is_some_and(|table| table.contains_key(key));
-    let name = |change: &String| change.split('=').next().unwrap_or_default().trim().replace('-', "_");
-    in_file || changes.iter().map(name).any(|name| name == setting || name == key)
-}
-
-/// The model: its preset first, then what the section says; and how its weights begin.
-fn model(mut section: Table) -> Result<(Config, Initialization)> {
-    let init = match section.remove("init") {
-        None => Initialization::default(),
-        Some(value) => {
-            let shown = value.to_string();
-            let wrong = |e: toml::de::Error| settings::wrong_value("model", "init", &shown, e.message());
-            value.try_into().map_err(|error| Error::Setting(wrong(error)))?
-        }
-    };
-    let preset = match section.remove("preset") {
+/// Reads `[model]`: the preset first, then nanoGPT's settings for several at once, then the settings one by one.
+fn read_model(section: Table) -> Result<(Config, Initialization), SettingError> {
+    let starts = ModelStart::settings();
+    let (start, shape) = section.into_iter().partition(|(key, _)| starts.iter().any(|start| start.key == key));
+    let start: ModelStart = read(&start, &ModelStart::default())?;
+    let preset = match &start.preset {
         None => Config::default(),
-        Some(Value::String(name)) => Config::preset(&name)
-            .map_err(|error| Error::Setting(format!("model.preset = {name:?}: {error}")))?,
-        Some(other) => return refuse(format!("model.preset = {other}: expected a name")),
+        Some(name) => match Config::preset(name) {
+            Err(minigpt_model::Error::Config(error)) => return Err(SettingError::Model(error)),
+            preset => preset.unwrap_or_default(),
+        },
     };
-    let shape =
-        section.into_iter().try_fold(preset, |config, (key, value)| settings::set(config, &key, value))?;
-    Ok((shape, init))
+    let init = start.init;
+    Ok((read(&shape, &with_shorthands(preset, &start))?, init))
 }
 
 #[cfg(test)]
@@ -336,7 +240,7 @@ mod tests {
 
     fn read(text: &str, changes: &[&str]) -> Result<RunConfig> {
         let changes: Vec<String> = changes.iter().map(|&change| change.to_owned()).collect();
-        RunConfig::resolve(text.parse().unwrap(), &changes)
+        RunConfig::parse(text, &changes)
     }
 
     #[test]
@@ -412,7 +316,8 @@ mod tests {
     /// Regression: of 354 learning rates 48 came back from JSON with another last digit, so that their runs could not be resumed.
     #[test]
     fn every_number_survives_the_files_of_a_run_to_the_bit() {
-        use crate::settings_table::{Allowed, SETTINGS};
+        use crate::settings::SETTINGS;
+        use minigpt_settings::Allowed;
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = || {
             state ^= state << 13;

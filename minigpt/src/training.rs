@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::model_folder::ModelFolder;
-use crate::run::{Place, Run};
+use crate::run::{Place, Run, RunError};
 use crate::run_config::RunConfig;
 use crate::suggestion::Suggestion;
 use minigpt_model::Device;
@@ -125,8 +125,7 @@ impl Training {
         let scratch = tempfile::tempdir().map_err(Error::Scratch)?;
         let out = self.out.unwrap_or_else(|| scratch.path().join("run"));
         if Run::is_at(&out) {
-            let message = format!("{}: there is a run in this folder already", out.display());
-            return Err(Error::Setting(message));
+            return Err(RunError::Exists(out).into());
         }
         // Kept in the run's folder only when that is known to be free.
         let data = scratch.path().join(self.name);

@@ -1,7 +1,8 @@
 //! A sweep's folder: what the sweep is (`sweep.json`), what its runs reached (`runs.csv`), and the runs.
 
 use super::plan::{PlannedRun, SweepPlan};
-use crate::error::{Error, Result};
+use super::SweepError;
+use crate::error::Result;
 use minigpt_data::{PrepareOptions, Prepared, ReadOptions, Source, TokenizerChoice, prepare};
 use minigpt_files::Lock;
 use minigpt_scaling::{Observation, RunColumns, RunTable};
@@ -68,18 +69,16 @@ impl Sweep {
     pub fn create(folder: &Path, mut plan: SweepPlan) -> Result<Self> {
         let lock = Lock::take(folder)?;
         if Self::is_at(folder) {
-            return Err(Error::Data(format!(
-                "{}: there is a sweep in this folder; resume it, or choose another folder",
-                folder.display()
-            )));
+            return Err(SweepError::Exists(folder.to_owned()).into());
         }
         keep_data(folder, &mut plan)?;
         let description = Description { format: FORMAT.to_owned(), version: VERSION, plan };
-        let text =
-            serde_json::to_string_pretty(&description).map_err(|error| Error::Data(error.to_string()))?;
+        let path = folder.join(DESCRIPTION);
+        let text = serde_json::to_string_pretty(&description)
+            .map_err(|problem| SweepError::Malformed { path: path.clone(), problem })?;
         minigpt_files::write_file(&folder.join(ROWS), format!("{COLUMNS}\n").as_bytes())?;
         // Last: a folder with this file is a sweep.
-        minigpt_files::write_file(&folder.join(DESCRIPTION), (text + "\n").as_bytes())?;
+        minigpt_files::write_file(&path, (text + "\n").as_bytes())?;
         let plan = description.plan;
         Ok(Self { folder: folder.to_owned(), plan, rows: Mutex::default(), _lock: lock })
     }
@@ -103,21 +102,20 @@ impl Sweep {
     pub fn read(folder: &Path) -> Result<SweepPlan> {
         let path = folder.join(DESCRIPTION);
         if !Self::is_at(folder) {
-            return Err(Error::Data(format!("{}: there is no sweep ({DESCRIPTION})", folder.display())));
+            return Err(SweepError::NoSweep(folder.to_owned()).into());
         }
         let text = minigpt_files::read_text(&path, LARGEST)?;
-        let wrong = |what: String| Error::Data(format!("{}: {what}", path.display()));
-        let description: Description =
-            serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let description: Description = serde_json::from_str(&text)
+            .map_err(|problem| SweepError::Malformed { path: path.clone(), problem })?;
         if description.format != FORMAT || description.version != VERSION {
-            return Err(wrong(format!("not a sweep of version {VERSION}")));
+            return Err(SweepError::OtherVersion { path, version: VERSION }.into());
         }
         let plan = description.plan;
         let safe = |run: &PlannedRun| {
             run.size < plan.sizes.len() && run.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
         };
         if plan.threads == 0 || plan.sizes.is_empty() || !plan.runs.iter().all(safe) {
-            return Err(wrong("its runs make no sense".to_owned()));
+            return Err(SweepError::MalformedRuns(path).into());
         }
         Ok(plan)
     }
@@ -200,10 +198,8 @@ fn keep_data(folder: &Path, plan: &mut SweepPlan) -> Result<()> {
             plan.unique_tokens = meta.train.tokens;
             plan.validation_tokens = meta.val.tokens;
             plan.vocab_size = meta.tokenizer.vocab_size;
-            data.path = out
-                .to_str()
-                .ok_or_else(|| Error::Data("the folder's name is not valid Unicode".to_owned()))?
-                .to_owned();
+            let not_unicode = || SweepError::NotUnicode(folder.to_owned());
+            data.path = out.to_str().ok_or_else(not_unicode)?.to_owned();
             data.tokenizer = None;
             data.limit = None;
         }

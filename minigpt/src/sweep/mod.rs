@@ -6,12 +6,14 @@
 //! In reading order: `sizes` (which models, and at which rate each learns), `speed` (how fast they are here, and whether side by
 //! side is faster), `plan` (which runs fit), `folder` (what is kept), `running` (training them).
 
+mod error;
 mod folder;
 mod plan;
 mod running;
 mod sizes;
 mod speed;
 
+pub use error::SweepError;
 pub use folder::{Sweep, SweepRow};
 pub use plan::{Budget, PlannedRun, SweepOptions, SweepPlan};
 pub use running::{SweepEnd, SweepEvent, SweepObserver};

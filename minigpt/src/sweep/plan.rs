@@ -2,9 +2,11 @@
 
 use super::sizes::{SweepSize, WIDTHS};
 use super::speed::Speed;
-use crate::error::{Error, Result};
+use super::SweepError;
+use crate::error::Result;
 use crate::recipe::{Asked, Recipe};
 use crate::run_config::RunConfig;
+use crate::settings::layers::Layers;
 use crate::run_plan::{self, TokenCount};
 use crate::suggestion::check_minutes;
 use minigpt_data::{CorpusKind, Glance};
@@ -19,9 +21,9 @@ const FEWEST_SIZES: usize = 4;
 /// Tokens of a batch. Small ones, so that also the shortest run makes enough steps.
 const BATCH: usize = 768;
 /// Steps of the shortest run at least.
-const FEWEST_STEPS: u64 = 40;
+pub(super) const FEWEST_STEPS: u64 = 40;
 /// Epochs past which the plain law does not hold (Muennighoff et al. 2023).
-const MOST_EPOCHS: f64 = 4.0;
+pub(super) const MOST_EPOCHS: f64 = 4.0;
 /// The part of the time that is planned for; the rest is for the fit, and for a machine that is not alone.
 const PLANNED: f64 = 0.85;
 /// Seconds that a run takes beside its steps: opening, saving, drawing.
@@ -135,34 +137,30 @@ impl SweepPlan {
 }
 
 fn check(options: &SweepOptions) -> Result<()> {
-    let refuse = |text: String| Err(Error::Setting(text));
+    let refuse = |error: SweepError| Err(error.into());
     match options.budget {
         Budget::Minutes(minutes) => check_minutes(minutes)?,
         Budget::Flops(flops) if !(flops > 0.0 && flops.is_finite()) => {
-            return refuse(format!("the FLOPs are {flops}; there must be more than 0"));
+            return refuse(SweepError::Flops(flops));
         }
         Budget::Flops(_) => {}
     }
     if !(options.epochs > 0.0 && options.epochs.is_finite()) {
-        return refuse(format!("epochs are {}; there must be more than 0", options.epochs));
+        return refuse(SweepError::Epochs(options.epochs));
     }
     if let Some(widths) = &options.widths {
         let sizes = FEWEST_SIZES..=12;
         if !sizes.contains(&widths.len()) || widths.windows(2).any(|pair| pair[0] >= pair[1]) {
-            return refuse("widths: between 4 and 12 of them are needed, from small to large".to_owned());
+            return refuse(SweepError::Widths);
         }
         if let Some(width) =
             widths.iter().find(|width| !(8..=8192).contains(*width) || !width.is_multiple_of(8))
         {
-            return refuse(format!("width {width}: it must be a multiple of 8 from 8 to 8192"));
+            return refuse(SweepError::Width(*width));
         }
     }
     if options.epochs > MOST_EPOCHS && !options.repeated {
-        return refuse(format!(
-            "{} epochs: beyond {MOST_EPOCHS} a token that comes again is worth much less than a new one, and the plain law is \
-             wrong; ask for the law of repeated data, or for fewer epochs",
-            options.epochs
-        ));
+        return refuse(SweepError::TooManyEpochs(options.epochs));
     }
     Ok(())
 }
@@ -193,8 +191,8 @@ impl<'a> Planner<'a> {
         let recipe = Recipe::choose(&glance, &asked, 1e12);
         let mut table = recipe.to_table(&glance);
         settle(&mut table);
-        let text = toml::to_string(&table).map_err(|error| Error::Setting(error.to_string()))?;
-        let mut base = RunConfig::parse(&text, &changes)?;
+        let layers = Layers::parse("", &changes)?.on_top_of(table);
+        let mut base = RunConfig::of(&layers)?;
         let tokens = TokenCount::of(&glance, base.data.tokenizer.as_deref());
         base.model.vocab_size = tokens.vocab_size;
         let row = match glance.kind {
@@ -203,17 +201,13 @@ impl<'a> Planner<'a> {
                 tokens.count.div_ceil(glance.examples.max(1)).clamp(2, base.model.block_size as u64)
             }
         };
-        if !options
-            .changes
-            .iter()
-            .any(|change| change.contains("batch_size") || change.contains("batch-size"))
-        {
+        if !layers.is_changed("train.batch_size") {
             base.train.batch_size = (BATCH / row.max(1) as usize).clamp(4, 64);
         }
         let steps = base.train.batch_size * base.train.gradient_accumulation_steps;
         // All that a text needs to be judged by is a part of what the longest runs learn from.
         let longest = options.tokens.unwrap_or(tokens.count).min(tokens.count) as f64;
-        if !options.changes.iter().any(|change| change.contains("val_fraction")) {
+        if !layers.is_changed("data.val_fraction") {
             let fraction = base.data.val_fraction.min(VALIDATION * longest / tokens.count.max(1) as f64);
             base.data.val_fraction = fraction.max(0.001);
         }
@@ -237,12 +231,10 @@ impl<'a> Planner<'a> {
         // The last batch of an epoch is dropped where it is not full.
         let most = (epoch as f64 * self.options.epochs) as u64;
         match self.options.tokens {
-            Some(tokens) if tokens / self.tokens_per_step > most => Err(Error::Data(format!(
-                "{}: {tokens} tokens are more than the {} that {} epochs of it have",
-                self.title,
-                most * self.tokens_per_step,
-                self.options.epochs
-            ))),
+            Some(tokens) if tokens / self.tokens_per_step > most => {
+                let (title, most) = (self.title.clone(), most * self.tokens_per_step);
+                Err(SweepError::TooManyTokens { title, tokens, most, epochs: self.options.epochs }.into())
+            }
             Some(tokens) => Ok(tokens / self.tokens_per_step),
             None => Ok(most),
         }
@@ -251,11 +243,9 @@ impl<'a> Planner<'a> {
     fn plan(&self) -> Result<SweepPlan> {
         let most = self.most_steps()?;
         if most >> (COUNTS - 1) < FEWEST_STEPS {
-            return Err(Error::Data(format!(
-                "{}: {} tokens to learn from are too few: the shortest run, with an eighth of the longest one's, should make at \
-                 least {FEWEST_STEPS} steps of {} tokens",
-                self.title, self.unique_tokens, self.tokens_per_step
-            )));
+            let (title, tokens, tokens_per_step) =
+                (self.title.clone(), self.unique_tokens, self.tokens_per_step);
+            return Err(SweepError::TooLittleData { title, tokens, tokens_per_step }.into());
         }
         let mut measured: Vec<SweepSize> = Vec::new();
         if let Some(widths) = &self.options.widths {
@@ -297,16 +287,13 @@ impl<'a> Planner<'a> {
             }
         }
         let least = self.of(measured[..FEWEST_SIZES].to_vec(), FEWEST_STEPS << (COUNTS - 1))?;
-        Err(Error::Data(match self.options.budget {
-            Budget::Minutes(minutes) => format!(
-                "{:.1} minutes are too short: the smallest sweep takes about {:.1} on this machine",
-                minutes,
-                least.seconds / 60.0 / PLANNED
-            ),
-            Budget::Flops(flops) => {
-                format!("{flops:.1e} FLOPs are too few: the smallest sweep takes {:.1e}", least.flops)
+        Err(match self.options.budget {
+            Budget::Minutes(minutes) => {
+                SweepError::TooFewMinutes { minutes, least: least.seconds / 60.0 / PLANNED }
             }
-        }))
+            Budget::Flops(flops) => SweepError::TooFewFlops { flops, least: least.flops },
+        }
+        .into())
     }
 
     fn size(&self, width: usize) -> Result<SweepSize> {

@@ -3,7 +3,8 @@
 use super::folder::{Sweep, SweepRow};
 use super::plan::PlannedRun;
 use super::speed::pool;
-use crate::error::{Error, Result};
+use super::SweepError;
+use crate::error::Result;
 use crate::run::{Place, Run};
 use minigpt_model::Device;
 use minigpt_train::{Ended, Event, Observer};
@@ -101,7 +102,7 @@ impl Sweep {
         };
         thread::scope(|scope| {
             let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            let panicked = |_| Err(Error::Data("a run ended without a word".to_owned()));
+            let panicked = |_| Err(SweepError::RunStopped.into());
             all.into_iter().map(|one| one.join().unwrap_or_else(panicked)).collect::<Result<Vec<()>>>()
         })?;
         Ok(())
@@ -123,8 +124,7 @@ impl Sweep {
             Ok(report) => {
                 // There is one evaluation, after the last step: the best is the only one.
                 let loss = report.best.and_then(|best| best.val_loss);
-                let no_validation =
-                    || Error::Data(format!("{}: there is no validation part", self.plan.title));
+                let no_validation = || SweepError::NoValidation(self.plan.title.clone());
                 let loss = Some(loss.ok_or_else(no_validation)?);
                 let tokens = counted(planned.tokens, report.tokens);
                 SweepRow { run: planned.name.clone(), tokens, loss, seconds: report.seconds }

@@ -1,6 +1,7 @@
 //! How fast models of a sweep are here: one at a time on all threads, or several side by side on a thread each.
 
-use crate::error::{Error, Result};
+use super::SweepError;
+use crate::error::Result;
 use crate::step_time::step_time;
 use minigpt_model::Config;
 use minigpt_train::TrainConfig;
@@ -46,7 +47,7 @@ fn beside(model: &Config, train: &TrainConfig, threads: usize) -> Result<f64> {
     let times = thread::scope(|scope| {
         let all: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
         all.into_iter()
-            .map(|one| one.join().unwrap_or_else(|_| Err(Error::Data("a measurement failed".to_owned()))))
+            .map(|one| one.join().unwrap_or_else(|_| Err(SweepError::MeasurementStopped.into())))
             .collect::<Result<Vec<f64>>>()
     })?;
     Ok(times.iter().sum::<f64>() / times.len().max(1) as f64)

@@ -1,61 +1,39 @@
-//! Where in a configuration file something is wrong: line, column, and the line to look at.
+//! Where in a configuration file something is: line, column, and the line to look at.
 
+use super::SettingError;
 use crate::error::Error;
 use minigpt_charts::{cut, width};
+use std::collections::BTreeMap;
 use toml::de::{DeTable, DeValue};
 
 /// The longest part of a line that is shown.
 const COLUMNS: usize = 100;
 
-/// An error of the parser, with its place.
-pub(crate) fn of_syntax(text: &str, error: &toml::de::Error) -> Error {
-    let cause = Error::Setting(error.message().to_owned());
+/// A syntax error with its place.
+pub(super) fn of_syntax(text: &str, error: &toml::de::Error) -> Error {
+    let cause = SettingError::Syntax(error.message().to_owned());
     match error.span() {
-        Some(span) => at(text, span.start, cause),
-        None => cause,
+        Some(span) => place(text, span.start, cause),
+        None => cause.into(),
     }
 }
 
-/// An error that names a setting or a section of the file, with its place; as it is where the file has no such thing.
-pub(crate) fn of_setting(text: &str, cause: Error) -> Error {
-    let message = cause.to_string();
-    match DeTable::parse(text).ok().and_then(|table| find(table.get_ref(), &message)) {
-        Some(offset) => at(text, offset, cause),
-        None => cause,
-    }
-}
-
-/// Where in the file the setting or the section stands that a message names first: what is wrong comes first in a message, what
-/// could be right behind it.
-fn find(table: &DeTable, message: &str) -> Option<usize> {
-    let mut found: Vec<(usize, usize)> = Vec::new();
-    for (section, value) in table {
-        let name: &str = section.get_ref();
-        let named = [
-            message.find(&format!("[{name}]")),
-            message.starts_with(&format!("{name} is not a")).then_some(0),
-        ];
-        found.extend(named.into_iter().flatten().map(|at| (at, section.span().start)));
+/// The offsets in a file of its sections (`train`) and settings (`train.max_iters`).
+pub(super) fn of_settings(text: &str) -> BTreeMap<String, usize> {
+    let mut offsets = BTreeMap::new();
+    let Ok(table) = DeTable::parse(text) else { return offsets };
+    for (section, value) in table.get_ref() {
+        offsets.insert(section.get_ref().to_string(), section.span().start);
         let DeValue::Table(settings) = value.get_ref() else { continue };
         for (key, _) in settings {
-            let named = named_at(message, &format!("{name}.{}", key.get_ref()));
-            found.extend(named.map(|at| (at, key.span().start)));
+            offsets.insert(format!("{}.{}", section.get_ref(), key.get_ref()), key.span().start);
         }
     }
-    found.into_iter().min().map(|(_, offset)| offset)
+    offsets
 }
 
-/// Where a message has this name in it, and not as a part of a longer one.
-fn named_at(message: &str, name: &str) -> Option<usize> {
-    let goes_on = |c: char| c.is_alphanumeric() || c == '_';
-    let whole = |(at, _): &(usize, &str)| {
-        !message[at + name.len()..].starts_with(goes_on)
-            && !message[..*at].ends_with(|c| goes_on(c) || c == '.')
-    };
-    message.match_indices(name).find(whole).map(|(at, _)| at)
-}
-
-fn at(text: &str, offset: usize, cause: Error) -> Error {
+/// An error with its place in the text, and the line as it stands there.
+pub(super) fn place(text: &str, offset: usize, cause: SettingError) -> Error {
     let before = text.get(..offset).unwrap_or(text);
     let begin = before.rfind('\n').map_or(0, |end| end + 1);
     let number = 1 + before.matches('\n').count();
@@ -88,7 +66,7 @@ mod tests {
         let unknown = refused("[data]\npath = \"a\"\n\n[train]\nbeta1 = 0.9\n  max_iter = 3\n");
         assert_eq!(
             unknown,
-            "line 6, column 3: there is no setting train.max_iter; did you mean train.max_iters?\n  6 |   max_iter = 3\n    |   ^"
+            "line 6, column 3: unknown setting train.max_iter; did you mean train.max_iters?\n  6 |   max_iter = 3\n    |   ^"
         );
         let syntax = refused("[data]\npath = 猫\n");
         assert!(
@@ -99,7 +77,7 @@ mod tests {
             refused("[data]\npath = \"a\"\n[train]\nbatch_size = 0")
                 .starts_with("line 4, column 1: train.batch_size is 0")
         );
-        assert!(refused("[training]\n").starts_with("line 1, column 2: there is no section [training]"));
+        assert!(refused("[training]\n").starts_with("line 1, column 2: unknown section [training]"));
         assert!(
             refused("[data]\npath = \"a\"\n[model]\nn_embd = 100")
                 .starts_with("line 4, column 1: model.n_embd 100")
@@ -139,10 +117,10 @@ mod tests {
             assert!(error.starts_with("train.batch_size is 0"), "{error}");
         }
         for error in said(&format!("{text}max_iter = 3\n"), "train.batch_size=0") {
-            assert!(error.starts_with("line 5, column 1: there is no setting train.max_iter"), "{error}");
+            assert!(error.starts_with("line 5, column 1: unknown setting train.max_iter"), "{error}");
         }
         for error in said("[train]\nbatch_size = 3\n", "train.batch_size=0") {
-            assert!(error.contains("data.path is missing"), "{error}");
+            assert!(error.contains("data.path is not set"), "{error}");
         }
         assert!(RunConfig::parse("", &["data.path=a".to_owned()]).is_ok());
     }
