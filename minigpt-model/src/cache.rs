@@ -1,7 +1,7 @@
 //! Keys and values of the tokens so far, so that the next token costs one step and not a whole pass.
 
 use crate::config::Config;
-use crate::error::{ModelConfigError, IdsError, Result};
+use crate::error::{IdsError, ModelConfigError, Result};
 use candle_core::{DType, Device, Tensor};
 use minigpt_kernels::{KeyValues, TokenRun};
 

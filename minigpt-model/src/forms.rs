@@ -7,8 +7,8 @@ use crate::gpt::Gpt;
 use crate::parameters::{ParameterRole, Part, Spec, specs};
 use crate::weights::{ModelView, Tensors, Weight, Weights};
 use candle_core::{DType, Tensor};
-use minigpt_settings::OutOfRange;
 use minigpt_kernels::{ElementType, QuantizedProduct};
+use minigpt_settings::OutOfRange;
 use std::collections::HashMap;
 
 /// A parameter of a model.

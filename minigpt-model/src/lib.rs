@@ -52,7 +52,7 @@ pub use block::Block;
 pub use cache::Cache;
 pub use config::{Activation, Config, NormPosition, PRESETS, PositionEmbedding};
 pub use embedding::sinusoid;
-pub use error::{ModelConfigError, Error, IdsError, Result};
+pub use error::{Error, IdsError, ModelConfigError, Result};
 pub use forms::{Parameter, Stored};
 pub use gpt::{Gpt, TokenChunk};
 pub use hooks::{BlockSite, Hook, Recording, Site};

@@ -76,7 +76,6 @@ mod tests {
 
     #[derive(Deserialize)]
     #[serde(rename_all = "snake_case")]
-    #[expect(dead_code, reason = "only the names matter")]
     enum Shape {
         Round,
         NotRound,

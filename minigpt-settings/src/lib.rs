@@ -66,9 +66,8 @@ impl SettingInfo {
         [meaning, meaning_zh]: [&'static str; 2],
     ) -> Self {
         let default = serde_json::to_value(default).unwrap_or_default();
-        let is_empty = default.is_null()
-            || default == ""
-            || default.as_object().is_some_and(serde_json::Map::is_empty);
+        let is_empty =
+            default.is_null() || default == "" || default.as_object().is_some_and(serde_json::Map::is_empty);
         Self {
             section,
             key,

@@ -22,7 +22,7 @@ pub enum ConversationError {
     #[error("the conversation has no message yet")]
     Empty,
     #[error("not a conversation: {0}")]
-    Malformed(minigpt_data::Error),
+    Malformed(String),
 }
 
 impl Conversation {

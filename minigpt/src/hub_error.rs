@@ -18,7 +18,9 @@ pub enum HubError {
         folder.display()
     )]
     CacheUnusable { name: String, folder: PathBuf, problem: CacheProblem },
-    #[error("the hub has no model {repository} with revision {revision}, or it is private and needs HF_TOKEN")]
+    #[error(
+        "the hub has no model {repository} with revision {revision}, or it is private and needs HF_TOKEN"
+    )]
     NoSuchModel { repository: String, revision: String },
     #[error("the hub's answer is not a list of files: {0}")]
     NotAListing(serde_json::Error),

@@ -221,7 +221,8 @@ fn in_file(path: &Path, source: Error) -> Error {
 /// Reads `[model]`: the preset first, then nanoGPT's settings for several at once, then the settings one by one.
 fn read_model(section: Table) -> Result<(Config, Initialization), SettingError> {
     let starts = ModelStart::settings();
-    let (start, shape) = section.into_iter().partition(|(key, _)| starts.iter().any(|start| start.key == key));
+    let (start, shape) =
+        section.into_iter().partition(|(key, _)| starts.iter().any(|start| start.key == key));
     let start: ModelStart = read(&start, &ModelStart::default())?;
     let preset = match &start.preset {
         None => Config::default(),

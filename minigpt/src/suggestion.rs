@@ -6,9 +6,10 @@ use crate::error::{Error, Result};
 use crate::limit::product_rate;
 use crate::model_place::ModelPlace;
 use crate::recipe::{Asked, EPOCHS_BY_HEART, MOST_EPOCHS, Recipe, is_by_heart, most_rows};
-use crate::run::{Brought, check_memory};
-use crate::run_config::{ExampleStyle, RunConfig, leaves_model_open, says};
+use crate::run::{BaseFormat, RunError, check_memory};
+use crate::run_config::{ExampleStyle, RunConfig};
 use crate::run_plan::{self, MEASURING, RunPlan};
+use crate::settings::layers::Layers;
 use minigpt_chat::Format;
 use minigpt_data::{CorpusKind, Glance, Role, Source, Turn};
 use minigpt_formats::load_config;
@@ -59,10 +60,10 @@ impl Suggestion {
     /// how to train it, or how to train a model further; and how many steps fit into so many minutes. Steps that a change
     /// asks for are the most that there are.
     pub fn new(text: &str, changes: &[String], minutes: Option<f64>, from: Option<&Path>) -> Result<Self> {
-        let config = RunConfig::parse_open(text, changes)?;
-        let file: Table = text.parse().unwrap_or_default();
-        let says = |key: &str| says(&file, changes, key);
-        let open = leaves_model_open(&file, changes);
+        let layers = Layers::parse(text, changes)?;
+        let open = layers.leaves_model_open();
+        let config = if open { RunConfig::of_open(&layers)? } else { RunConfig::of(&layers)? };
+        let says = |name: &str| layers.says(name);
         if !open && minutes.is_none() {
             return Ok(Self {
                 config,
@@ -97,21 +98,19 @@ impl Suggestion {
             (None, true) => {
                 let glance = run_plan::glance(&config, &source)?;
                 by_heart = is_by_heart(&glance, held_out);
-                // Steps or passes of a file give way to minutes that somebody asks for.
-                let length = |key: &str| match minutes {
-                    None => says(key),
-                    Some(_) => self::says(&Table::new(), changes, key),
-                };
+                // Minutes replace the steps or epochs of a file.
+                let length =
+                    |name: &str| if minutes.is_some() { layers.is_changed(name) } else { says(name) };
                 let asked =
                     Asked { timed: minutes.is_some(), held_out, ..asked(&config, glance.kind, says, length) };
                 Recipe::choose(&glance, &asked, seconds * EFFICIENCY * product_rate(1024)?).to_table(&glance)
             }
         };
-        let table = merged(suggested, file.clone());
-        // A model that is there already brings its own shape.
+        let layers = layers.on_top_of(suggested);
+        // A model to fine-tune has its own shape.
         let mut config = match base {
-            Some(_) if open => RunConfig::resolve_open(table, changes)?,
-            _ => RunConfig::resolve(table, changes)?,
+            Some(_) if open => RunConfig::of_open(&layers)?,
+            _ => RunConfig::of(&layers)?,
         };
         let model = open && base.is_none();
         let further = (open && base.is_some()).then(|| Further {
@@ -128,8 +127,8 @@ impl Suggestion {
         let span = MEASURING.min(Duration::from_secs_f64((seconds / 50.0).min(60.0)));
         let step = RunPlan::step_seconds(&measured, Some(&source), from.is_some(), span)?;
         let steps = (STEPS * seconds / step).max(1.0).round() as u64;
-        // Steps or passes that somebody asks for beside the minutes are the most; those of a file give way to the minutes.
-        let asked = |key: &str| self::says(&Table::new(), changes, key);
+        // Steps or epochs given together with minutes are an upper limit; those of a file are replaced by the minutes.
+        let asked = |name: &str| layers.is_changed(name);
         let (most, enough) = match config.train.epochs {
             _ if asked("train.max_iters") => (config.train.max_iters, None),
             Some(epochs) if asked("train.epochs") => (RunPlan::steps(&config, &source, epochs)?, None),
@@ -163,9 +162,7 @@ pub(crate) fn check_minutes(minutes: f64) -> Result<()> {
     if minutes > 0.0 && minutes <= MOST_MINUTES {
         return Ok(());
     }
-    let shown = if minutes.abs() < 1e15 { minutes.to_string() } else { format!("{minutes:e}") };
-    let most = minigpt_charts::count(MOST_MINUTES as u64);
-    Err(Error::Setting(format!("minutes: {shown}; it must be above 0 and at most {most}")))
+    Err(RunError::Minutes(minutes).into())
 }
 
 /// Passes over questions after which a model that is trained further stops, and over a text.
@@ -190,7 +187,8 @@ fn sample_prompt(model: &Path, glance: &Glance, style: Option<ExampleStyle>) -> 
     if glance.kind == CorpusKind::Text {
         return Some(glance.beginning.clone());
     }
-    let Brought { tokenizer, template, .. } = Brought::by(Some(&ModelPlace::find(model).ok()?.path)).ok()?;
+    let BaseFormat { tokenizer, template, .. } =
+        BaseFormat::of(Some(&ModelPlace::find(model).ok()?.path)).ok()?;
     let tokenizer = tokenizer?;
     let template = template.filter(|_| style != Some(ExampleStyle::Questions));
     let question = Turn { role: Role::User, text: glance.beginning.clone() };
@@ -268,17 +266,6 @@ fn asked(
         timed: false,
         held_out: false,
     }
-}
-
-/// The settings of both, the second one's where both have one.
-fn merged(mut suggested: Table, said: Table) -> Table {
-    for (section, value) in said {
-        match (suggested.get_mut(&section), value) {
-            (Some(Value::Table(into)), Value::Table(from)) => into.extend(from),
-            (_, value) => drop(suggested.insert(section, value)),
-        }
-    }
-    suggested
 }
 
 /// The same for so many steps, with evaluations and samples at a pace that suits them where nobody `says` another.

@@ -1,9 +1,10 @@
-//! A model that is trained further decides its own shape and tokenizer. Settings that say otherwise are refused where they were
-//! asked for by name, and reported where a configuration file has them.
+//! A model that is fine-tuned decides its shape and tokenizer. A change that says otherwise is an error; in a configuration
+//! file it is only reported.
 
-use crate::error::{Error, Result};
+use super::RunError;
+use crate::error::Result;
 use crate::model_place::ModelPlace;
-use crate::settings;
+use crate::settings::{self, Assignment, SettingError, known};
 use minigpt_data::TokenizerChoice;
 use minigpt_formats::{OnDisk, load_config};
 use minigpt_model::Config;
@@ -13,47 +14,42 @@ use serde_json::{Map, Value};
 use std::path::Path;
 use toml::Table;
 
-/// What is not a part of a model's shape: it may be another for every training.
+/// Settings of `[model]` that belong to the training rather than to the shape.
 const OF_TRAINING: [&str; 6] = ["dropout", "embd_pdrop", "attn_pdrop", "resid_pdrop", "block_size", "init"];
 
-/// Refuses changes (with their sections) of what the model in a folder decides, unless they say the same.
-pub(super) fn check(base: &Path, changes: &[String]) -> Result<()> {
+/// Rejects changes of what the model in a folder decides, unless they say the same.
+pub(super) fn check(base: &Path, changes: &[Assignment]) -> Result<()> {
     for change in changes {
-        let (name, value) = settings::split(change)?;
-        if let Some(key) = name.strip_prefix("model.") {
+        let (name, value) = (change.name(), &change.value);
+        if change.setting.section == "model" {
             let model = load_config(base)?;
-            if let Some((other, then, _)) = first_difference(&model, &with(&model, key, value.clone())?) {
-                let (shown, base) = (settings::shown(&value), base.display());
-                let message = format!(
-                    "{name} is {shown}, but the model in {base} has model.{other} = {then}: it keeps its shape when it is trained further"
-                );
-                return Err(Error::Setting(message));
+            if let Some((key, has, _)) = first_difference(&model, &with(&model, change)?) {
+                let (value, has) = (settings::shown(value), has.to_string());
+                return Err(RunError::OtherShape { name, value, base: base.to_owned(), key, has }.into());
             }
         } else if name == "data.tokenizer"
             && let Some(wanted) = value.as_str()
             && let Some(own) = OnDisk::open(base)?.own_tokenizer()?
             && !is_named(&own, wanted)?
         {
-            let base = base.display();
-            let message = format!(
-                "data.tokenizer is {wanted}, but the model in {base} has a tokenizer of its own, with which it goes on: leave data.tokenizer out"
-            );
-            return Err(Error::Setting(message));
+            let (wanted, base) = (wanted.to_owned(), base.to_owned());
+            return Err(RunError::OtherTokenizer { wanted, base }.into());
         }
     }
     Ok(())
 }
 
-/// A model with another setting of its shape. What belongs to training changes nothing.
-fn with(model: &Config, key: &str, value: toml::Value) -> Result<Config> {
+/// A model with one setting of its shape changed. Settings of the training change nothing.
+fn with(model: &Config, change: &Assignment) -> Result<Config> {
+    let key = change.setting.key;
     let is_shape = !OF_TRAINING.contains(&key);
-    match value.as_str() {
+    match change.value.as_str() {
         _ if !is_shape => Ok(model.clone()),
         Some(name) if key == "preset" => {
             let Config { vocab_size, block_size, .. } = *model;
             Ok(Config { vocab_size, block_size, ..Config::preset(name)? })
         }
-        _ => settings::set(model.clone(), key, value),
+        _ => Ok(settings::set(model.clone(), change)?),
     }
 }
 
@@ -71,8 +67,8 @@ fn first_difference(model: &Config, other: &Config) -> Option<(String, Value, Va
     fields(model).into_iter().find_map(differs)
 }
 
-/// Whether a tokenizer is the one that a setting names. One that would be learned from the data is taken for it if it is of the
-/// same kind and size.
+/// Whether a tokenizer is the one that a setting names. For one that would be trained on the data, the same type and size are
+/// enough.
 fn is_named(own: &Tokenizer, name: &str) -> Result<bool> {
     let choice: TokenizerChoice = name.parse().unwrap_or(TokenizerChoice::Char);
     Ok(match (&choice, own) {
@@ -82,19 +78,20 @@ fn is_named(own: &Tokenizer, name: &str) -> Result<bool> {
     })
 }
 
-/// The settings in the text of a configuration that a model which is trained further decides otherwise: what the file says, and
-/// what holds. The model is found as [`ModelPlace::find`] finds it.
+/// The settings in the text of a configuration that a model to fine-tune overrules, from the file's value to the model's. The
+/// model is found by [`ModelPlace::find`].
 ///
 /// # Errors
 /// There is no such model, or the text is not a configuration.
 pub fn decided_by_model(text: &str, from: &Path) -> Result<Vec<Change>> {
     let base = ModelPlace::find(from)?.path;
-    let file: Table = text.parse().map_err(|error: toml::de::Error| Error::Setting(error.to_string()))?;
+    let file: Table =
+        text.parse().map_err(|error: toml::de::Error| SettingError::Syntax(error.to_string()))?;
     let section = |name: &str| file.get(name).and_then(toml::Value::as_table).cloned().unwrap_or_default();
     let model = load_config(&base)?;
     let mut decided = Vec::new();
     for (key, value) in section("model") {
-        let asked = with(&model, &key, value)?;
+        let asked = with(&model, &Assignment { setting: known("model", &key)?, value })?;
         if let Some((key, then, now)) = first_difference(&model, &asked)
             && key != "vocab_size"
         {

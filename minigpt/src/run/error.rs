@@ -56,7 +56,9 @@ pub enum RunError {
          model.block_size tokens"
     )]
     NotForText { setting: &'static str, path: String },
-    #[error("{0}: its tokens were made with the meta.pkl next to them, whose characters are not the model's tokens")]
+    #[error(
+        "{0}: its tokens were made with the meta.pkl next to them, whose characters are not the model's tokens"
+    )]
     OtherCharacters(String),
     #[error("train.best_by is answers, but {0} has no questions and answers")]
     NoQuestions(String),

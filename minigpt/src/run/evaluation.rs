@@ -1,10 +1,8 @@
-//! The validation loss of a run's model, or of the one that a run would begin with, without a step and without a trace.
+//! The validation loss of a run's model, or of the model that a run would start from. Nothing is trained or written.
 
-use super::{
-    Brought, OpenedData, Run, SETTINGS, base, check_memory, check_used, context, model, named_settings,
-    open_run_data, shape,
-};
-use crate::error::{Error, Result};
+use super::data::{OpenedData, check_settings_apply, open_run_data};
+use super::{BaseFormat, Run, RunError, RunNote, SETTINGS, base, check_memory, model};
+use crate::error::Result;
 use crate::model_place::ModelPlace;
 use crate::run_config::RunConfig;
 use crate::settings;
@@ -13,39 +11,39 @@ use minigpt_model::{Device, Gpt};
 use minigpt_train::{BestBy, TrainingData, Workers, checkpoint, evaluate};
 use std::path::{Path, PathBuf};
 
-/// How well a model predicts the validation part of a run.
+/// Loss of a model on the validation part of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunEvaluation {
-    /// The model's folder; none for weights that were only drawn.
+    /// The model's folder. `None` for newly initialized weights.
     pub model: Option<PathBuf>,
-    /// The mean over tokens.
+    /// Mean loss per token.
     pub loss: f64,
-    /// The tokens that were predicted.
+    /// Number of predicted tokens.
     pub tokens: u64,
-    /// What a person should know about the data, as [`Run::notes`] says it.
-    pub notes: Vec<String>,
+    /// What a person should know about the data, as in [`Run::notes`].
+    pub notes: Vec<RunNote>,
 }
 
 impl Run {
-    /// Whether a folder holds a run that could go on.
+    /// Whether a folder holds a run that can be resumed.
     pub fn is_at(out: &Path) -> bool {
         checkpoint::exists(&out.join("last")).unwrap_or(false)
     }
 
-    /// The validation loss of the run in a folder: of its best model, or else of its last. Nothing is written.
+    /// Measures the validation loss of the run in a folder: of its best model, or else of its last.
     pub fn evaluate(out: &Path, changes: &[String], device: &Device) -> Result<RunEvaluation> {
         if !Self::is_at(out) {
-            return Err(Error::NoRun(out.to_owned()));
+            return Err(RunError::NoRun(out.to_owned()).into());
         }
         let config = RunConfig::of_run(&out.join(SETTINGS), &settings::with_sections(changes)?)?;
         let best = out.join("best");
         let folder = if best.is_dir() { best } else { out.join("last") };
-        let opened = open_run_data(&config, Some(&folder), &Brought::by(Some(&folder))?, None)?;
+        let opened = open_run_data(&config, Some(&folder), &BaseFormat::of(Some(&folder))?, None)?;
         let gpt = load(&folder, device)?.gpt;
         measure(&config, opened, &gpt, Some(folder))
     }
 
-    /// The validation loss of the model that a new run would begin with. Nothing is written.
+    /// Measures the validation loss of the model that a new run would start from.
     pub fn evaluate_start(
         mut config: RunConfig,
         from: Option<&Path>,
@@ -55,13 +53,12 @@ impl Run {
         let from = from.as_ref().map(|place| place.path.as_path());
         let asked = std::mem::take(&mut config.asked);
         from.map_or(Ok(()), |from| base::check(from, &asked))?;
-        let named = named_settings(&asked);
-        let context = from.map(|from| context(&config, from, &named)).transpose()?;
-        let opened = open_run_data(&config, from, &Brought::by(from)?, context)?;
-        check_used(&config, &asked, opened.kind)?;
-        config.model = shape(&config, &opened.data, from, context, &named)?;
+        let context = from.map(|from| model::context(&config, from, &asked)).transpose()?;
+        let opened = open_run_data(&config, from, &BaseFormat::of(from)?, context)?;
+        check_settings_apply(&config, &asked, opened.kind)?;
+        config.model = model::shape(&config, &opened.data, from, context, &asked)?;
         check_memory(&config, 1)?;
-        let gpt = model(&config, from, device)?.gpt;
+        let gpt = model::model(&config, from, device)?.gpt;
         measure(&config, opened, &gpt, from.map(Path::to_owned))
     }
 }
@@ -72,9 +69,9 @@ fn measure(
     gpt: &Gpt,
     model: Option<PathBuf>,
 ) -> Result<RunEvaluation> {
-    let nothing = || Error::Data(format!("{}: there is no validation part", config.data.path));
+    let nothing = || RunError::NoValidation(config.data.path.clone());
     let TrainingData { train, val, .. } = opened.data;
-    // What is to be known by heart is judged by itself.
+    // A model that is to memorize its data is scored on it.
     let by_heart = (config.train.best_by == BestBy::Answers).then_some(train);
     let mut val = val.or(by_heart).ok_or_else(nothing)?;
     let batches = if config.train.eval_iters == 0 { u64::MAX } else { config.train.eval_iters };

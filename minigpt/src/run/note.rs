@@ -9,24 +9,40 @@ use std::path::PathBuf;
 #[expect(missing_docs, reason = "the texts say what the variants and fields are")]
 pub enum RunNote {
     /// What the data was read as.
-    ReadAs { path: String, read_as: String },
+    ReadAs {
+        path: String,
+        read_as: String,
+    },
     /// Damage in the data.
     Damage(String),
     /// Characters that the vocabulary lacks.
     UnknownCharacters(String),
     /// The vocabulary is that of the data's characters.
-    CharacterVocabulary { size: usize },
+    CharacterVocabulary {
+        size: usize,
+    },
     /// A configured tokenizer is ignored because the data is tokens already.
-    TokenizerIgnored { name: String },
+    TokenizerIgnored {
+        name: String,
+    },
     TokenizerMismatch(TokenizerMismatch),
     /// Old questions are rehearsed.
-    Rehearsal { path: String },
+    Rehearsal {
+        path: String,
+    },
     /// Examples are written in the model's chat template.
-    OwnTemplate { end: String },
+    OwnTemplate {
+        end: String,
+    },
     /// The chat template is replaced by questions and separators.
-    TemplateReplaced { end: String },
+    TemplateReplaced {
+        end: String,
+    },
     /// A file was in the way of the data.
-    KeptAside { path: String, aside: PathBuf },
+    KeptAside {
+        path: String,
+        aside: PathBuf,
+    },
 }
 
 impl RunNote {

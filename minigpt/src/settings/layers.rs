@@ -1,7 +1,6 @@
 //! A configuration file with changes on top of it, and where in the file an error is.
 
-use super::section::known;
-use super::{Assignment, SECTIONS, SettingError, position};
+use super::{Assignment, SECTIONS, SettingError, known, position};
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 use toml::{Table, Value};

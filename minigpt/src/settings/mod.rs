@@ -13,7 +13,7 @@ mod section;
 
 pub use assignment::Assignment;
 pub use error::SettingError;
-pub(crate) use section::{read, shown};
+pub(crate) use section::{known, read, shown};
 
 use crate::error::Result;
 use crate::run_config::{DataConfig, SampleConfig};
@@ -115,7 +115,10 @@ pub fn change(config: Config, changes: &[String]) -> Result<Config> {
 }
 
 /// A model with one setting of its shape changed.
-pub(crate) fn set(config: Config, Assignment { setting, value }: &Assignment) -> Result<Config, SettingError> {
+pub(crate) fn set(
+    config: Config,
+    Assignment { setting, value }: &Assignment,
+) -> Result<Config, SettingError> {
     let given = [(setting.key.to_owned(), value.clone())].into_iter().collect();
     match setting.key {
         "bias" | "dropout" => Ok(with_shorthands(config, &read(&given, &ModelStart::default())?)),
@@ -134,8 +137,9 @@ pub(crate) fn with_shorthands(config: Config, start: &ModelStart) -> Config {
 pub fn near(section: Option<&str>, key: &str) -> Option<String> {
     let key = ELSEWHERE.iter().find(|(other, _)| *other == key).map_or(key, |(_, ours)| ours);
     let is_elsewhere = |setting: &SettingInfo| section.is_some_and(|section| section != setting.section);
-    let guesses =
-        SETTINGS.iter().filter_map(|setting| Some((misspelling(key, setting.key)?, is_elsewhere(setting), setting)));
+    let guesses = SETTINGS
+        .iter()
+        .filter_map(|setting| Some((misspelling(key, setting.key)?, is_elsewhere(setting), setting)));
     guesses.min_by_key(|&(wrong, elsewhere, _)| (wrong, elsewhere)).map(|(.., setting)| setting.name())
 }
 

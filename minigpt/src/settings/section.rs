@@ -27,7 +27,7 @@ pub(crate) fn read<T: Section>(given: &Table, base: &T) -> Result<T, SettingErro
 }
 
 /// The declaration of a setting.
-pub(super) fn known(section: &str, key: &str) -> Result<&'static SettingInfo, SettingError> {
+pub(crate) fn known(section: &str, key: &str) -> Result<&'static SettingInfo, SettingError> {
     find(section, key).ok_or_else(|| SettingError::Unknown {
         name: format!("{section}.{key}"),
         near: near(Some(section), key),

@@ -1,7 +1,7 @@
 //! What the settings promise as a whole.
 
 use super::*;
-use crate::{Error, RunConfig};
+use crate::RunConfig;
 use minigpt_model::{Activation, NormPosition};
 use minigpt_settings::Allowed::{Names, Number, Switch, Text, Whole, Word};
 use std::collections::BTreeSet;
@@ -23,14 +23,10 @@ fn changed(changes: &[&str]) -> Result<Config> {
 
 #[test]
 fn numbers_switches_and_words_are_set() {
-    let changes =
-        ["n_layer=2", "model.n_inner = 100", "activation_function=relu", "norm_position=\"post\""];
+    let changes = ["n_layer=2", "model.n_inner = 100", "activation_function=relu", "norm_position=\"post\""];
     let config = changed(&changes).unwrap();
     assert_eq!((config.n_layer, config.n_inner), (2, Some(100)));
-    assert_eq!(
-        (config.activation_function, config.norm_position),
-        (Activation::Relu, NormPosition::Post)
-    );
+    assert_eq!((config.activation_function, config.norm_position), (Activation::Relu, NormPosition::Post));
 }
 
 #[test]

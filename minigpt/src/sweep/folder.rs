@@ -1,7 +1,7 @@
 //! A sweep's folder: what the sweep is (`sweep.json`), what its runs reached (`runs.csv`), and the runs.
 
-use super::plan::{PlannedRun, SweepPlan};
 use super::SweepError;
+use super::plan::{PlannedRun, SweepPlan};
 use crate::error::Result;
 use minigpt_data::{PrepareOptions, Prepared, ReadOptions, Source, TokenizerChoice, prepare};
 use minigpt_files::Lock;

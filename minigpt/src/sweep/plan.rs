@@ -1,13 +1,13 @@
 //! Which runs fit into a time or an amount of arithmetic: sizes × counts of tokens, both geometric.
 
+use super::SweepError;
 use super::sizes::{SweepSize, WIDTHS};
 use super::speed::Speed;
-use super::SweepError;
 use crate::error::Result;
 use crate::recipe::{Asked, Recipe};
 use crate::run_config::RunConfig;
-use crate::settings::layers::Layers;
 use crate::run_plan::{self, TokenCount};
+use crate::settings::layers::Layers;
 use crate::suggestion::check_minutes;
 use minigpt_data::{CorpusKind, Glance};
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
 //! Training the runs of a sweep: small models side by side on a thread each, large ones one after another on all threads.
 
+use super::SweepError;
 use super::folder::{Sweep, SweepRow};
 use super::plan::PlannedRun;
 use super::speed::pool;
-use super::SweepError;
 use crate::error::Result;
 use crate::run::{Place, Run};
 use minigpt_model::Device;

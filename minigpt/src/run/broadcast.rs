@@ -1,6 +1,7 @@
-//! How the other ranks learn what the first one is about to train: they open neither its configuration nor its folder.
+//! What rank 0 broadcasts to the other ranks, which read neither its configuration nor its folder.
 
-use super::{Brought, OpenedData, Run, check_memory, open_data};
+use super::data::{OpenedData, open_data};
+use super::{BaseFormat, Run, RunError, check_memory};
 use crate::error::{Error, Result};
 use crate::run_config::RunConfig;
 use minigpt_formats::ChatTemplate;
@@ -10,36 +11,36 @@ use minigpt_train::{Exchange, Trainer, checkpoint};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// No file of a tokenizer is longer than this.
+/// Maximum length in bytes of a tokenizer's file.
 const LARGEST: u64 = 1 << 30;
 
-/// All that a rank needs, but for the data and the weights.
+/// Everything that a rank needs except the data and the weights.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Invitation {
-    /// The configuration as it was resolved, as TOML.
+pub(super) struct RunBroadcast {
+    /// The configuration as TOML.
     config: String,
-    /// The files of the tokenizer, by name, where the model that is trained further brings it.
+    /// The files of the tokenizer by name, if it is that of a model to fine-tune.
     tokenizer: Option<Vec<(String, String)>>,
     /// Its chat template: the source, and its tokens by role.
     template: Option<(String, Vec<(String, String)>)>,
-    /// The tokens that end an answer in it.
+    /// The tokens that end an answer.
     ends: Vec<u32>,
-    /// Where the run stands, as its checkpoint has it; none for a new one.
+    /// State of the checkpoint, if the run is resumed.
     state: Option<String>,
 }
 
-impl Invitation {
-    pub fn new(config: &RunConfig, brought: &Brought, state: Option<String>) -> Result<Self> {
-        let Brought { tokenizer, template, ends } = brought;
+impl RunBroadcast {
+    pub fn new(config: &RunConfig, format: &BaseFormat, state: Option<String>) -> Result<Self> {
+        let BaseFormat { tokenizer, template, ends } = format;
         let template = template.as_ref().map(|template| (template.source.clone(), template.tokens.clone()));
         let tokenizer = tokenizer.as_ref().map(packed).transpose()?;
         Ok(Self { config: config.to_toml()?, tokenizer, template, ends: ends.clone(), state })
     }
 
-    /// Tells the other ranks, if there are any.
+    /// Sends it to the other ranks, if there are any.
     pub fn send(&self, exchange: &Arc<dyn Exchange>) -> Result<()> {
         if exchange.ranks() > 1 {
-            let mut bytes = serde_json::to_vec(self).map_err(|error| Error::Setting(error.to_string()))?;
+            let mut bytes = serde_json::to_vec(self).map_err(RunError::Message)?;
             exchange.broadcast(&mut bytes)?;
         }
         Ok(())
@@ -48,24 +49,22 @@ impl Invitation {
     fn receive(exchange: &Arc<dyn Exchange>) -> Result<Self> {
         let mut bytes = Vec::new();
         exchange.broadcast(&mut bytes)?;
-        let wrong = |error| Error::Setting(format!("rank 0 sent a malformed message: {error}"));
-        serde_json::from_slice(&bytes).map_err(wrong)
+        Ok(serde_json::from_slice(&bytes).map_err(RunError::Message)?)
     }
 }
 
 impl Run {
-    /// Takes part in a run that the first rank starts or goes on with. The data is opened here, at the same place; nothing
-    /// else is read, and nothing is written.
+    /// Joins a run that rank 0 starts or resumes. This rank opens the data, at the same path, and reads or writes nothing else.
     pub fn join(exchange: Arc<dyn Exchange>, device: &Device) -> Result<Self> {
-        let Invitation { config, tokenizer, template, ends, state } = Invitation::receive(&exchange)?;
+        let RunBroadcast { config, tokenizer, template, ends, state } = RunBroadcast::receive(&exchange)?;
         let config = RunConfig::parse(&config, &[])?;
-        let brought = Brought {
+        let format = BaseFormat {
             tokenizer: tokenizer.map(unpacked).transpose()?.map(Tokenizer::leaving_out),
             template: template.map(|(source, tokens)| ChatTemplate { source, tokens }),
             ends,
         };
         let OpenedData { data, bad_lines, kind, notes } =
-            open_data(&config, &brought, config.model.block_size)?;
+            open_data(&config, &format, config.model.block_size)?;
         check_memory(&config, exchange.ranks())?;
         let tokenizer = data.tokenizer.clone();
         let gpt = Gpt::initialized(config.model.clone(), config.init, config.train.seed, device)?;
@@ -75,7 +74,7 @@ impl Run {
     }
 }
 
-/// A tokenizer as the files that it is kept in.
+/// The files of a tokenizer.
 fn packed(tokenizer: &Tokenizer) -> Result<Vec<(String, String)>> {
     let folder = tempfile::tempdir().map_err(Error::Scratch)?;
     tokenizer.save(folder.path())?;
@@ -91,7 +90,7 @@ fn packed(tokenizer: &Tokenizer) -> Result<Vec<(String, String)>> {
 fn unpacked(files: Vec<(String, String)>) -> Result<Tokenizer> {
     let folder = tempfile::tempdir().map_err(Error::Scratch)?;
     for (name, text) in files {
-        // Only a name, wherever it came from.
+        // The name comes from another process: no folders.
         let name = std::path::Path::new(&name).file_name().unwrap_or_default().to_owned();
         std::fs::write(folder.path().join(name), text).map_err(Error::Scratch)?;
     }
