@@ -68,7 +68,7 @@ struct Answer {
 
 /// Runs the command.
 pub fn run(args: &ImportArgs) -> Result<()> {
-    let source = args.source.as_ref().or(args.from.as_ref()).context(message::NameModelImport)?;
+    let source = args.source.as_ref().or(args.from.as_ref()).context(message::NameAModel)?;
     let source = match source.strip_prefix("hf:") {
         Some(name) => models::fetch(name)?,
         None => models::find(Path::new(source))?,
@@ -82,11 +82,11 @@ pub fn run(args: &ImportArgs) -> Result<()> {
         }
         None if args.changes.is_empty() => (files.model()?, Vec::new()),
         None => {
-            bail!("{}", message::SetStateDictionariesSays { name: &files.format().name() })
+            bail!("{}", message::SetForStateDictionaries { name: &files.format().name() })
         }
     };
     if let Some(name) = args.tokenizer.as_deref().filter(|name| *name == "char" || name.starts_with("bpe:")) {
-        bail!("{}", message::TokenizerModelThereNeeds { name: &name });
+        bail!("{}", message::KeepItsTokenizer { name: &name });
     }
     let tokenizer = files.tokenizer(args.tokenizer.as_deref(), model.config())?;
     let conversion = Conversion {
@@ -126,11 +126,11 @@ fn assumed(config: &Config, changes: &[String]) -> String {
     };
     let setting = |key: &str| {
         let value = values[key].to_string();
-        let why = if asked(key) { message::Asked.text() } else { "" };
+        let why = if asked(key) { message::AsAskedSuffix.text() } else { "" };
         format!("{key}={}{why}", value.trim_matches('"'))
     };
     let settings = Architecture::ASSUMED.map(setting).join(", ");
-    message::AssumedFileDoesNot { settings: &settings }.to_string()
+    message::Assumed { settings: &settings }.to_string()
 }
 
 /// A model's size in words.
@@ -139,14 +139,14 @@ pub fn shape(config: &Config) -> String {
         counts::Layers { n: config.n_layer as u64 }.to_string(),
         counts::Heads { n: config.n_head as u64 }.to_string(),
     );
-    message::Width { layers: &layers, heads: &heads, n_embd: &config.n_embd }.to_string()
+    message::ShapeOf { layers: &layers, heads: &heads, n_embd: &config.n_embd }.to_string()
 }
 
 fn describe(answer: &Answer, config: &Config, prompt: &str) -> String {
     let mut table = Table::default();
     table.row([
         message::Found.text(),
-        &message::Parameters { kind: &translated(answer.kind), parameters: &count(answer.parameters) }
+        &message::KindAndParameters { kind: &translated(answer.kind), parameters: &count(answer.parameters) }
             .to_string(),
     ]);
     table.row([message::Shape.text(), &shape(config)]);
@@ -157,26 +157,23 @@ fn describe(answer: &Answer, config: &Config, prompt: &str) -> String {
     let numbers = if answer.dtype == answer.dtype_written {
         answer.dtype.clone()
     } else {
-        message::WrittenAs { dtype: &answer.dtype, dtype_written: &answer.dtype_written }.to_string()
+        message::DtypeWritten { dtype: &answer.dtype, written: &answer.dtype_written }.to_string()
     };
     table.row([message::Dtype.text(), &numbers]);
-    let none = message::NoneFoundNameOne.text().to_owned();
+    let none = message::NoTokenizerFound.text().to_owned();
     let tokens = count(answer.vocab_size as u64);
     let tokenizer = answer.tokenizer.as_ref();
     table.row([
         message::Tokenizer.text(),
         &tokenizer.map_or(none, |name| {
-            message::TokensModel { name: &translated(name), tokens: &tokens }.to_string()
+            message::TokenizerAndSize { name: &translated(name), tokens: &tokens }.to_string()
         }),
     ]);
     if let Some(difference) = answer.largest_difference {
-        table.row([
-            message::Checked.text(),
-            &message::LogitsBeforeAfterDiffer { difference: &difference }.to_string(),
-        ]);
+        table.row([message::Checked.text(), &message::LogitsAgree { difference: &difference }.to_string()]);
     }
     table.row([message::Written.text(), &answer.out.display().to_string()]);
-    table.row([message::Try.text(), &format!("minigpt generate {} {prompt}", shell::path(&answer.out))]);
+    table.row([message::TryIt.text(), &format!("minigpt generate {} {prompt}", shell::path(&answer.out))]);
     table.draw_within(screen::table_columns())
 }
 
