@@ -153,6 +153,6 @@ mod tests {
         assert_eq!(names("[sample]"), ["sample.prompt"]);
         let refused = |name| chosen(Some(name)).unwrap_err().to_string();
         assert!(refused("max_iter").ends_with("did you mean train.max_iters?"));
-        assert_eq!(refused("wandb_log"), "there is no setting or section wandb_log");
+        assert_eq!(refused("wandb_log"), "unknown setting or section wandb_log");
     }
 }

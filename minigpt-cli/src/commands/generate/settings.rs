@@ -209,8 +209,8 @@ mod tests {
         assert_eq!(labels("story, top_k=5,exact"), ["story, top_k=5", "exact"]);
         for (text, part) in [
             ("poem", "neither a style"),
-            ("heat=1", "there is no setting heat; there are temperature"),
-            ("temperature=hot", "it is a number"),
+            ("heat=1", "unknown setting heat; there are temperature"),
+            ("temperature=hot", "expected a number"),
             ("", "neither"),
         ] {
             let error = text.parse::<Variants>().unwrap_err();

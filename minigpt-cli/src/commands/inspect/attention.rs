@@ -131,7 +131,7 @@ mod tests {
     fn few_tokens_have_names_and_numbers_that_line_up() {
         let shown = draw(&heads(4), 1, None, &labels(4));
         let want = "\n\
-            Attention of layer 1, mean of all heads: a row looks at its columns, in percent\n                    你    ab  ·the  under…\n             你  █ 100\n             ab   ▓ 50  ▓ 50\n           ·the   ▓ 50   · 0  ▓ 50\n  understanding   ▓ 50   · 0   · 0    ▓ 50\n";
+            Attention of layer 1, mean of all heads: each row attends to its columns, in percent\n                    你    ab  ·the  under…\n             你  █ 100\n             ab   ▓ 50  ▓ 50\n           ·the   ▓ 50   · 0  ▓ 50\n  understanding   ▓ 50   · 0   · 0    ▓ 50\n";
         assert_eq!(shown, want);
         assert!(draw(&heads(4), 0, Some(1), &labels(4)).contains("head 1"));
     }

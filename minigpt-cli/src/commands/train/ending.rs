@@ -102,10 +102,9 @@ mod tests {
     fn a_loss_is_told_as_a_choice() {
         assert_eq!(
             in_words(1.5, 65),
-            "as unsure as a choice among 4.5 tokens; guessing among all 65 would be a loss of 4.17"
+            "as uncertain as a choice among 4.5 tokens; guessing among all 65 has a loss of 4.17"
         );
-        // It was "a choice among 1,883 tokens" of 8.
-        let worse = "no better than guessing among all 8 tokens, which would be a loss of 2.08";
+        let worse = "no better than guessing among all 8 tokens, which has a loss of 2.08";
         assert_eq!(in_words(7.54, 8), worse);
     }
 }
