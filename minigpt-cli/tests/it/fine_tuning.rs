@@ -48,7 +48,7 @@ fn what_was_learned_and_what_was_kept_is_said() {
     let (out, notes) = train(&place, &["new.jsonl", "--from", "runs/old", "--max_iters=2"]);
     assert_contains(&notes, &["chosen for fine-tuning, to forget less: learning rate 1e-3", "before: "]);
     assert_contains(&notes, &["half of each batch is what runs/old was trained on"]);
-    assert_contains(&notes, &["of 6 questions answered", "old.jsonl, what the model was trained on"]);
+    assert_contains(&notes, &["of 6 questions answered", "old.jsonl, the model's former training data"]);
     assert_contains(
         &out,
         &["learned", "of 3 questions of new.jsonl (before: ", "kept", "of 6 questions of old.jsonl"],

@@ -56,7 +56,7 @@ fn what_was_chosen_can_be_said_otherwise() {
     // And a configuration that names the data alone gets the same small model.
     place.write("run.toml", "[data]\npath = \"novel.txt\"\n");
     let done = minigpt(&["train", "--config", "run.toml", "--max_iters=2"]).within(&place.path("")).run();
-    assert_contains(done.success().stderr(), &["chosen for it"]);
+    assert_contains(done.success().stderr(), &["chosen model"]);
     assert_contains(&place.read_text("runs/run/config.toml"), &["n_embd = 64\n"]);
 }
 
@@ -224,7 +224,7 @@ fn a_model_is_trained_further_on_a_text_of_ones_own() {
     let said = train(&place, &["other.txt", "--from", "runs/novel"]);
     assert_contains(&said, &["runs/other", "on this machine", "chosen for fine-tuning"]);
     assert_contains(&said, &["goes on with a text in its style; it does not look anything up"]);
-    assert!(!said.contains("chosen for it"), "{said}");
+    assert!(!said.contains("chosen model"), "{said}");
     // Its size may be said again, and not otherwise.
     train(&place, &["other.txt", "--from", "runs/novel", "--n_embd=64"]);
     let wider = ["train", "other.txt", "--from", "runs/novel", "--n_embd=33"];

@@ -343,7 +343,7 @@ fn data_that_is_named_with_resume_is_used_or_refused() {
     );
     assert_eq!(saved_step(&runs, "run"), 6);
     let same = resume("copy.txt", "--max_iters=8").success();
-    assert_contains(same.stderr(), &["from here on data.path: ", "copy.txt"]);
+    assert_contains(same.stderr(), &["from here on: data.path: ", "copy.txt"]);
     assert_eq!(saved_step(&runs, "run"), 8);
 }
 

@@ -47,9 +47,9 @@ fn demo_model() -> PathBuf {
 #[test]
 fn the_demo_learns_answers_in_between_scores_and_says_what_comes_next() {
     let (place, out, notes) = &*DEMO;
-    assert!(out.contains("known facts, new words") && out.contains("things it can't know"), "{out}");
+    assert!(out.contains("known facts, new wording") && out.contains("questions it can't know"), "{out}");
     assert!(out.contains("of 718)") && out.contains("minigpt chat --model"), "{out}");
-    assert!(notes.contains("parameters learns") && notes.contains("step 2, "), "{notes}");
+    assert!(notes.contains("parameters on ") && notes.contains("step 2, "), "{notes}");
     assert!(notes.matches("智利的首都是哪里？").count() >= 2, "{notes}");
     for name in ["config.toml", "metrics.jsonl", "loss.svg", "best/tokenizer.json", "last/training.json"] {
         assert!(place.path("run").join(name).exists(), "{name}");
@@ -89,7 +89,7 @@ fn a_demo_that_is_there_is_gone_on_with_and_a_fresh_one_goes_elsewhere() {
     said(&small, b"");
     let (out, notes) = said(&small, b"");
     assert!(notes.contains("holds a demo; continuing it"), "{notes}");
-    assert!(out.contains("known facts, new words"), "{out}");
+    assert!(out.contains("known facts, new wording"), "{out}");
     said(&[&small[..], &["--fresh"]].concat(), b"");
     assert!(place.path("run-2/best").exists());
 }
@@ -231,7 +231,7 @@ fn eval_counts_the_questions_that_are_answered_word_for_word() {
     assert!(shown.contains("exact match") && shown.contains("of 10 questions"), "{shown}");
     assert!(shown.contains("wrong: ") && shown.contains("\n      expected: "), "{shown}");
     let answers = said(&[&args[..], &["--loss-on", "answer"]].concat(), b"").0;
-    assert!(answers.contains("(of the answers alone)"), "{answers}");
+    assert!(answers.contains("(answers only)"), "{answers}");
 }
 
 #[test]

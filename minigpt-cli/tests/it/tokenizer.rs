@@ -15,7 +15,7 @@ fn tokenizer(args: &[&str], input: impl Into<Vec<u8>>) -> Done {
 fn encode_prints_ids_and_shows_the_pieces_beside_them() {
     let done = tokenizer(&["encode"], "Hello, world!").success();
     assert_eq!(done.stdout(), "15496 11 995 0\n");
-    assert_eq!(done.stderr(), "\nHello│,│·world│!\n4 tokens for 13 bytes, 3.25 a token\n");
+    assert_eq!(done.stderr(), "\nHello│,│·world│!\n4 tokens for 13 bytes, 3.25 per token\n");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn bad_input_is_an_error_that_says_where() {
 #[test]
 fn wrong_usage_ends_with_2() {
     let cases: [(&[&str], &str); 6] = [
-        (&["train", "--input", "-", "--out", "x"], "a BPE needs --vocab-size"),
+        (&["train", "--input", "-", "--out", "x"], "BPE needs --vocab-size"),
         (&["train", "--input", "-", "--out", "x", "--vocab-size", "10"], "so 256 at least"),
         (
             &["train", "--input", "-", "--out", "x", "--kind", "char", "--vocab-size", "9"],
