@@ -165,27 +165,27 @@ fn what_an_option_needs_is_said() {
     for (args, part) in [
         (
             &["--prompt", "你", "--layer", "1"][..],
-            "--layer has no effect: it takes effect with --walk or with --html or with --attention and without --json",
+            "--layer has no effect here: it takes effect with --walk or with --html or with --attention and without --json",
         ),
         (&["--tensors", "--layer", "99"], "--layer has no effect"),
-        (&["--prompt", "你", "--full"], "--full has no effect: it takes effect with --json"),
+        (&["--prompt", "你", "--full"], "--full has no effect here: it takes effect with --json"),
         (
             &["--prompt", "你", "--token", "3"],
-            "--token has no effect: it takes effect with --attribution or with --patch",
+            "--token has no effect here: it takes effect with --attribution or with --patch",
         ),
         (&["--prompt", "你", "--top", "0"], "expected 1 or more"),
         (&["--ids", "1,,2"], "expected token ids, for example 1,2,3"),
         (&["--snapshots", "--heads", "--svg", "x.txt"], "its name must end in .svg"),
         (
             &["--snapshots", "--prompt", "你", "--walk"],
-            "--walk has no effect: it takes effect without --snapshots or with --json",
+            "--walk has no effect here: it takes effect without --snapshots or with --json",
         ),
     ] {
         let error = failure(&[&["inspect", &folder], args].concat(), 2);
         assert_contains(&error, &[part]);
     }
     let error = failure(&["inspect", &folder, "--example", "gelu"], 2);
-    assert_contains(&error, &["MODEL has no effect: it takes effect without --example"]);
+    assert_contains(&error, &["MODEL has no effect here: it takes effect without --example"]);
     let chinese = failure(&["inspect", &folder, "--tensors", "--layer", "1", "--lang", "zh"], 2);
     assert_contains(&chinese, &["--layer 在这里不起作用"]);
 }
@@ -231,20 +231,20 @@ fn options_of_other_commands_say_what_they_need() {
     for (args, part) in [
         (
             &["serve", "x", "--no-page", "--open"][..],
-            "--open has no effect: it takes effect without --no-page",
+            "--open has no effect here: it takes effect without --no-page",
         ),
         (
             &["generate", "x", "--ids", "1", "--raw"][..],
-            "--raw has no effect: it takes effect without --ids",
+            "--raw has no effect here: it takes effect without --ids",
         ),
         (
             &["plan", "gpt2", "--network", "1GbE"],
-            "--network has no effect: it takes effect with --machines",
+            "--network has no effect here: it takes effect with --machines",
         ),
         (&["plan", "gpt2", "--tensors", "--tokens", "5"], "--tokens has no effect"),
         (
             &["eval", "x", "--data", "y", "--seed", "3"],
-            "--seed has no effect: it takes effect with --part",
+            "--seed has no effect here: it takes effect with --part",
         ),
         (
             &["scaling", "plan", "x", "--widths", "8,16,24,32", "--minutes", "3"],
@@ -253,12 +253,12 @@ fn options_of_other_commands_say_what_they_need() {
         (&["scaling", "run", "--resume", "--out", "x", "--epochs", "2"], "--epochs has no effect"),
         (
             &["data", "show", "x", "--row", "1", "--count", "4"],
-            "--count has no effect: it takes effect without --row",
+            "--count has no effect here: it takes effect without --row",
         ),
         (&["data", "show", "x", "--row", "1", "--start", "4"], "--start has no effect"),
         (
             &["data", "show", "x", "--tokenizer", "gpt2"],
-            "--tokenizer has no effect: it takes effect with --row",
+            "--tokenizer has no effect here: it takes effect with --row",
         ),
         (&["data", "show", "x", "--max-length", "9"], "--max-length has no effect"),
         (&["data", "show", "x", "--loss-on", "answer"], "--loss-on has no effect"),
@@ -621,7 +621,7 @@ fn options_that_say_nothing_about_the_data_are_refused() {
         (eval(&text, &["--part", "val", "--seed", "3"]), "--seed has no effect"),
         (
             eval("builtin", &["--part", "val", "--seed", "3"]),
-            "--seed has no effect: builtin comes in two",
+            "--seed has no effect: builtin is already split",
         ),
         (eval("builtin", &["--part", "val", "--val-fraction", "0.3"]), "--val-fraction has no effect"),
         (show(&text, &["--part", "val"]), "text.txt has no validation part"),

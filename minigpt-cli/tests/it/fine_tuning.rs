@@ -64,7 +64,7 @@ fn what_was_learned_and_what_was_kept_is_said() {
     fs::remove_file(place.path("old.jsonl")).unwrap();
     let (out, notes) = train(&place, &["new.jsonl", "--from", "runs/old", "--max_iters=2"]);
     assert_contains(&notes, &["the model's former training data was not found", "learning rate 3e-4"]);
-    assert_contains(&out, &["texts that the model wrote before: loss"]);
+    assert_contains(&out, &["texts that the model wrote before training: loss"]);
 }
 
 #[test]

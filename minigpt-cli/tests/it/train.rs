@@ -470,7 +470,7 @@ fn a_run_goes_on_with_its_own_settings() {
     let changed = serde_json::json!([{ "step": 6, "setting": "train.max_iters", "from": 6, "to": 9 }]);
     assert_eq!(state["changes"], changed);
     let again = runs.trained("run", &["--resume"]);
-    assert_contains(again.stderr(), &["the run goes on with its own settings;", "train.seed: 1337 → 7"]);
+    assert_contains(again.stderr(), &["the run keeps its own settings;", "train.seed: 1337 → 7"]);
     assert_contains(&runs.0.read_text("run/config.toml"), &["max_iters = 9", "seed = 7"]);
     assert_contains(minigpt(&["train", "--resume"]).run().code(1).stderr(), &["which run?", "--out"]);
 }
