@@ -1,8 +1,8 @@
 //! The chat template that came with a model: how it wants to be spoken to, as Hugging Face's tools write it down.
 
 use crate::OnDisk;
-use crate::error::{Error, Result};
-use crate::gguf::{self, Contents};
+use crate::error::{Error, ModelFileProblem, Result};
+use crate::gguf::{self, Contents, GgufProblem};
 use crate::mapped_model::ExtraKeys;
 use minigpt_tokenizer::{PAD, SEP, Tokenizer};
 use serde_json::{Map, Value};
@@ -24,7 +24,7 @@ impl ChatTemplate {
     /// The template of a model folder or a GGUF file, if it has one.
     pub fn of(model: &OnDisk) -> Result<Option<Self>> {
         match model.gguf() {
-            Some(bytes) => Self::of_gguf(bytes).map_err(|message| Error::bad(&model.path, message)),
+            Some(bytes) => Self::of_gguf(bytes).map_err(|problem| Error::bad(&model.path, problem)),
             None if model.path.is_dir() => Self::of_folder(&model.path),
             None => Ok(None),
         }
@@ -66,7 +66,7 @@ impl ChatTemplate {
         Ok(Some(Self { source, tokens }))
     }
 
-    fn of_gguf(bytes: &[u8]) -> Result<Option<Self>, String> {
+    fn of_gguf(bytes: &[u8]) -> Result<Option<Self>, GgufProblem> {
         let contents = Contents::read(bytes)?;
         let Some(source) = contents.text("tokenizer.chat_template") else { return Ok(None) };
         let name = |role: &str| {
@@ -100,9 +100,8 @@ impl ChatTemplate {
 fn tokenizer_config(folder: &Path) -> Result<Map<String, Value>> {
     let path = folder.join("tokenizer_config.json");
     match read(&path)? {
-        Some(text) => {
-            serde_json::from_str(&text).map_err(|e| Error::bad(&path, format!("is not a JSON object: {e}")))
-        }
+        Some(text) => serde_json::from_str(&text)
+            .map_err(|e| Error::bad(&path, ModelFileProblem::NotJson(e.to_string()))),
         None => Ok(Map::new()),
     }
 }

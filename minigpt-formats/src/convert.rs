@@ -4,11 +4,13 @@
 use crate::Progress;
 use crate::chat_template::ChatTemplate;
 use crate::check::check_written;
-use crate::error::{Error, Result};
+use crate::error::{Error, ModelFileProblem, Result};
 use crate::gguf::FileType;
 use crate::hugging_face::{self, SaveOptions};
 use crate::mapped_model::{ExtraKeys, MappedModel, TypeCount};
+use crate::nanogpt::DATASET;
 use crate::on_disk::{FileFormat, OnDisk};
+use crate::other_tools::ConversionNote;
 use crate::{gguf, nanogpt};
 use minigpt_files::{NewFolder, OutputFolder, is_there, move_file};
 use minigpt_kernels::ElementType;
@@ -23,7 +25,7 @@ use std::path::{Path, PathBuf};
 pub enum Target {
     /// A folder for Hugging Face transformers, and for us.
     HuggingFace {
-        /// The element type of the weights; without it f32, but quantised weights stay as they are where they can.
+        /// The element type of the weights; without it f32, but quantized weights stay as they are where they can.
         element_type: Option<ElementType>,
         /// The most bytes of weights in one file; all in one without it.
         shard: Option<u64>,
@@ -57,11 +59,8 @@ pub struct Converted {
     /// The largest difference of a logit between the original and what was written, where it was checked.
     pub largest_difference: Option<f32>,
     /// What a person should know about it.
-    pub notes: Vec<String>,
+    pub notes: Vec<ConversionNote>,
 }
-
-/// The folder under nanoGPT's `data/` where its `sample.py` looks for the characters.
-const DATASET: &str = "minigpt";
 
 /// Writes a model with its tokenizer for another tool. All of it appears at `conversion.out`, or nothing does.
 ///
@@ -137,7 +136,7 @@ impl Job<'_> {
         extra
     }
 
-    /// A folder whose weights are the quantised file as it is.
+    /// A folder whose weights are the quantized file as it is.
     fn copy_gguf(&self, extra: &ExtraKeys, folder: &Path) -> Result<()> {
         let path = &self.files.path;
         let from =
@@ -148,8 +147,8 @@ impl Job<'_> {
 
     fn to_nanogpt(&self, progress: Progress) -> Result<Converted> {
         let out = self.conversion.out;
-        if let Some(reason) = nanogpt::refusal(self.model.config()) {
-            return Err(Error::bad(&self.files.path, reason));
+        if let Some(problem) = nanogpt::refusal(self.model.config()) {
+            return Err(Error::bad(&self.files.path, problem));
         }
         let characters = match self.tokenizer {
             Some(Tokenizer::Char(characters)) => Some(characters),
@@ -159,8 +158,8 @@ impl Job<'_> {
         let mut notes = Vec::new();
         if let Some(characters) = characters {
             let meta = out.with_file_name("meta.pkl");
-            notes.push(format!("put {} into nanoGPT's data/{DATASET}/", meta.display()));
-            let path = staged.file(meta)?;
+            let path = staged.file(meta.clone())?;
+            notes.push(ConversionNote::PutMeta { meta });
             minigpt_files::write_file(&path, &nanogpt::meta_pkl(characters.tokens()))?;
         }
         // The last one to be put in place: where a checkpoint is, its vocabulary is too.
@@ -169,13 +168,11 @@ impl Job<'_> {
         let training = self.conversion.training.unwrap_or(&untrained);
         nanogpt::save(self.model.view(), characters.map(|_| DATASET), training, &checkpoint, progress)?;
         if training.optimizer.is_none() {
-            let note = "it has no state of the optimizer: where nanoGPT trains it further, AdamW begins anew";
-            notes.push(note.to_owned());
+            notes.push(ConversionNote::NoOptimizer);
         }
         let exact = self.model.config().activation_function == Activation::Gelu;
         if self.model.config().activation_function == Activation::GeluNew {
-            let note = "nanoGPT computes the exact GELU; this model was trained with its tanh formula";
-            notes.push(note.to_owned());
+            notes.push(ConversionNote::NanoGptGelu);
         }
         let largest_difference = self.check(&checkpoint, exact)?;
         let types = written_types(&checkpoint)?;
@@ -185,10 +182,10 @@ impl Job<'_> {
 
     fn to_gguf(&self, file_type: FileType, progress: Progress) -> Result<Converted> {
         let config = self.model.config();
-        if let Some(reason) = gguf::refusal(config) {
-            return Err(Error::bad(&self.files.path, reason));
+        if let Some(problem) = gguf::refusal(config) {
+            return Err(Error::bad(&self.files.path, problem));
         }
-        let missing = || Error::bad(&self.files.path, "holds no tokenizer (tokenizer.json)");
+        let missing = || Error::bad(&self.files.path, ModelFileProblem::NoTokenizer);
         let tokenizer = self.tokenizer.ok_or_else(missing)?;
         let template = self.template()?;
         let turn_end = template.as_ref().and_then(|template| template.token("eos_token"));
@@ -205,7 +202,7 @@ impl Job<'_> {
         let largest_difference = self.check(&path, exact)?;
         let types = written_types(&path)?;
         staged.put_in_place()?;
-        let mut notes: Vec<String> = approximation.map(str::to_owned).into_iter().collect();
+        let mut notes: Vec<ConversionNote> = approximation.into_iter().collect();
         notes.extend(gguf::fallback(config, file_type)?);
         Ok(Converted { types, largest_difference, notes })
     }
@@ -274,7 +271,7 @@ impl Staged {
 
 fn in_the_way(path: &Path, replace: bool) -> Result<()> {
     if path.is_dir() {
-        return Err(Error::bad(path, "is a folder; name a file"));
+        return Err(Error::bad(path, ModelFileProblem::IsFolder));
     }
     if !replace && is_there(path)? {
         Err(minigpt_files::Error::Exists { path: path.to_owned() }.into())

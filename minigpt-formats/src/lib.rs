@@ -34,16 +34,18 @@ mod layout;
 mod mapped_model;
 pub mod nanogpt;
 mod on_disk;
+mod other_tools;
 mod state_dict;
 pub mod tensor_view;
 pub mod torch;
 
 pub use chat_template::ChatTemplate;
 pub use convert::{Conversion, Converted, Target, convert};
-pub use error::{Error, Result};
-pub use mapped_model::{ExtraKeys, Loaded, MappedModel, TypeCount};
-pub use on_disk::{FileFormat, OnDisk, load, load_config};
-pub use state_dict::Architecture;
+pub use error::{Error, ModelFileProblem, Result};
+pub use mapped_model::{ExtraKeys, Loaded, MappedModel, TensorMismatch, TensorsProblem, TypeCount};
+pub use on_disk::{FileFormat, OnDisk, TokenizerOrigin, load, load_config};
+pub use other_tools::{ConversionNote, Feature, NotExpressible, OtherDecoder, Unsupported};
+pub use state_dict::{Architecture, StateDictNote, StateDictProblem, TensorNames};
 
 /// Called while a model is being written, with the bytes written so far and the bytes in all.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);

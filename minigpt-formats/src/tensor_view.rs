@@ -165,7 +165,7 @@ impl<'a> TensorView<'a> {
         self.data.iter().all(|&byte| byte == 0)
     }
 
-    /// The tensor for a model: a quantised matrix stays one on the CPU, everything else becomes f32.
+    /// The tensor for a model: a quantized matrix stays one on the CPU, everything else becomes f32.
     pub fn weight(&self, device: &Device) -> Result<Weight> {
         let element_type = match &self.elements {
             Elements::Weights(element_type) => *element_type,

@@ -4,6 +4,7 @@ use super::config_json;
 use crate::Progress;
 use crate::error::{Error, Result};
 use crate::mapped_model::ExtraKeys;
+use crate::other_tools::NotExpressible;
 use candle_core::Device;
 use minigpt_files::{replace_file, write_file};
 use minigpt_kernels::ElementType;
@@ -43,10 +44,7 @@ impl SaveOptions {
     pub(crate) fn check(self) -> Result<()> {
         match self.element_type {
             ElementType::F32 | ElementType::F16 | ElementType::Bf16 => Ok(()),
-            other => {
-                let message = format!("transformers has no {other}; use f32, f16 or bf16");
-                Err(Error::NotExpressible(message))
-            }
+            other => Err(NotExpressible::ElementType(other).into()),
         }
     }
 }

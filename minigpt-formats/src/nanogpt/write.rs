@@ -1,7 +1,9 @@
 //! Writing nanoGPT's `ckpt.pt`: what `torch.save` would have written, one tensor in memory at a time.
 
+use super::MomentsProblem;
 use crate::Progress;
 use crate::error::{Error, Result};
+use crate::other_tools::{Feature, OtherDecoder, Unsupported};
 use crate::torch::{ArchiveWriter, PickleWriter};
 use candle_core::{DType, Device, Tensor};
 use minigpt_files::{Mapped, replace_file};
@@ -59,13 +61,13 @@ pub fn save(
     path: &Path,
     progress: Progress,
 ) -> Result<()> {
-    if let Some(reason) = refusal(model.config) {
-        return Err(Error::bad(path, reason));
+    if let Some(problem) = refusal(model.config) {
+        return Err(Error::bad(path, problem));
     }
     let tensors = tensors(model.config);
     let file = training.moments().map(Mapped::open).transpose()?;
     let moments = file.as_ref().map(|file| Moments::open(file.bytes(), &tensors)).transpose();
-    let moments = moments.map_err(|message| Error::bad(path, message))?;
+    let moments = moments.map_err(|problem| Error::bad(path, problem))?;
     let copies = if moments.is_some() { 3 } else { 1 };
     let total = copies * tensors.iter().map(TheirTensor::bytes).sum::<u64>();
     let pickle = pickle(model.config, dataset, training, &tensors);
@@ -99,23 +101,19 @@ pub fn save(
 }
 
 /// Why nanoGPT's model can't be this one, if it can't.
-pub fn refusal(config: &Config) -> Option<String> {
+pub fn refusal(config: &Config) -> Option<Unsupported> {
     let biases = [config.qkv_bias, config.attn_out_bias, config.mlp_bias, config.norm_bias];
-    let reasons = [
-        (config.norm_position == NormPosition::Post, "norms after the layers"),
-        (config.position_embedding != PositionEmbedding::Learned, "positions that are not learned"),
-        (config.scale_embeddings, "scaled embeddings"),
-        (config.lm_head_bias, "a bias on the output head"),
-        (config.activation_function == Activation::Relu, "ReLU"),
-        (!config.tie_word_embeddings, "an output head of its own"),
-        (
-            config.n_inner.is_some_and(|inner| inner != 4 * config.n_embd),
-            "an n_inner other than 4 times n_embd",
-        ),
-        (biases.iter().any(|&bias| bias != biases[0]), "some biases without others"),
+    let features = [
+        (config.norm_position == NormPosition::Post, Feature::PostNorm),
+        (config.position_embedding != PositionEmbedding::Learned, Feature::OtherPositions),
+        (config.scale_embeddings, Feature::ScaledEmbeddings),
+        (config.lm_head_bias, Feature::HeadBias),
+        (config.activation_function == Activation::Relu, Feature::Relu),
+        (!config.tie_word_embeddings, Feature::UntiedHead),
+        (config.n_inner.is_some_and(|inner| inner != 4 * config.n_embd), Feature::InnerWidth),
+        (biases.iter().any(|&bias| bias != biases[0]), Feature::SomeBiases),
     ];
-    let reasons: Vec<&str> = reasons.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
-    (!reasons.is_empty()).then(|| format!("nanoGPT's model can't have {}", reasons.join(", or ")))
+    Unsupported::any(OtherDecoder::NanoGpt, &features)
 }
 
 /// A tensor in nanoGPT's layout: the weights of linear layers are (out, in).
@@ -146,16 +144,17 @@ const PARTS: [&str; 2] = ["m", "v"];
 struct Moments<'a>(SafeTensors<'a>);
 
 impl<'a> Moments<'a> {
-    fn open(bytes: &'a [u8], tensors: &[TheirTensor]) -> std::result::Result<Self, String> {
-        let moments =
-            Self(SafeTensors::deserialize(bytes).map_err(|e| format!("the optimizer's state: {e}"))?);
+    fn open(bytes: &'a [u8], tensors: &[TheirTensor]) -> Result<Self, MomentsProblem> {
+        let moments = SafeTensors::deserialize(bytes);
+        let moments = Self(moments.map_err(|e| MomentsProblem::Malformed(e.to_string()))?);
         for tensor in tensors {
             for part in PARTS {
                 let name = format!("{part}.{}", tensor.spec.name);
-                let found =
-                    moments.0.tensor(&name).map_err(|_| format!("the optimizer's state lacks {name}"))?;
+                let Ok(found) = moments.0.tensor(&name) else {
+                    return Err(MomentsProblem::Missing { name });
+                };
                 if found.shape() != tensor.spec.shape || found.dtype() != Dtype::F32 {
-                    return Err(format!("{name} of the optimizer's state is not of the model's shape"));
+                    return Err(MomentsProblem::Shape { name });
                 }
             }
         }
@@ -407,7 +406,7 @@ mod tests {
     fn what_nanogpt_can_not_be_is_refused() {
         for (preset, reason) in [("textbook", "ReLU"), ("qa", "some biases")] {
             let config = Config::preset(preset).unwrap();
-            assert!(refusal(&config).unwrap().contains(reason), "{preset}");
+            assert!(refusal(&config).unwrap().to_string().contains(reason), "{preset}");
         }
         assert_eq!(refusal(&Config::preset("shakespeare-char").unwrap()), None);
     }

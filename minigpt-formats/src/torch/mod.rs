@@ -10,11 +10,10 @@ mod archive;
 mod checkpoint;
 mod pickle_reader;
 mod pickle_writer;
+mod problem;
 
 pub(crate) use archive::ArchiveWriter;
 pub use checkpoint::TorchArchive;
 pub use pickle_reader::{Value, read};
 pub(crate) use pickle_writer::PickleWriter;
-
-/// What can be wrong with a pickle, in words.
-pub type Result<T> = std::result::Result<T, String>;
+pub use problem::{PickleError, PickleProblem, TorchProblem, TorchTensorProblem};
