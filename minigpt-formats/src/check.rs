@@ -1,4 +1,4 @@
-//! Checking a conversion: what was written must compute what the original computes.
+//! Checks a conversion: the written model must compute the same as the original.
 
 use crate::error::Result;
 use candle_core::Tensor;

@@ -20,14 +20,14 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// For whom a model is written.
+/// The tool for which a model is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// A folder for Hugging Face transformers, and for us.
     HuggingFace {
-        /// The element type of the weights; without it f32, but quantized weights stay as they are where they can.
+        /// The element type of the weights. Default: f32, but quantized weights stay as they are.
         element_type: Option<ElementType>,
-        /// The most bytes of weights in one file; all in one without it.
+        /// The most bytes of weights per file. Default: one file.
         shard: Option<u64>,
     },
     /// A `ckpt.pt` for nanoGPT, and beside it a `meta.pkl` where the vocabulary is one of characters.
@@ -39,15 +39,15 @@ pub enum Target {
 /// What to write, where and how.
 #[derive(Debug, Clone, Copy)]
 pub struct Conversion<'a> {
-    /// For whom.
+    /// For which tool.
     pub target: Target,
     /// The folder or the file to write.
     pub out: &'a Path,
-    /// Whether what is in the way may be replaced.
+    /// Whether existing files may be replaced.
     pub replace: bool,
     /// Whether to check that the written model computes the same.
     pub check: bool,
-    /// How the model was trained, which a checkpoint of nanoGPT's says too.
+    /// How the model was trained, for a nanoGPT checkpoint.
     pub training: Option<&'a nanogpt::NanoGptTraining>,
 }
 
@@ -56,7 +56,7 @@ pub struct Conversion<'a> {
 pub struct Converted {
     /// The element types of what was written, most bytes first.
     pub types: Vec<TypeCount>,
-    /// The largest difference of a logit between the original and what was written, where it was checked.
+    /// The largest difference of a logit between the original and the written model, if it was checked.
     pub largest_difference: Option<f32>,
     /// What a person should know about it.
     pub notes: Vec<ConversionNote>,

@@ -1,4 +1,4 @@
-//! A model as its files describe it: every tensor found, named and measured, none of them in memory.
+//! A model as its files describe it: its tensors are found and checked, but not yet in memory.
 
 use crate::error::{Error, Result};
 use crate::hugging_face::config_json;
@@ -89,10 +89,10 @@ fn lines(mismatches: &[TensorMismatch]) -> String {
     mismatches.iter().map(|mismatch| format!("\n  {mismatch}")).collect()
 }
 
-/// The keys of a `config.json` that this decoder has no use for; they are written back, so that nothing is lost.
+/// The keys of a `config.json` that this decoder does not use. They are written back, so that nothing is lost.
 pub type ExtraKeys = Map<String, Value>;
 
-/// A model in memory, and what else its files said.
+/// A model in memory, and the further keys of its files.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     /// The model.
@@ -106,9 +106,9 @@ pub struct Loaded {
 pub struct TypeCount {
     /// The element type's name.
     pub dtype: String,
-    /// How many tensors there are.
+    /// The number of tensors.
     pub tensors: usize,
-    /// How many bytes their elements take.
+    /// The bytes of their elements.
     pub bytes: u64,
 }
 
@@ -138,7 +138,7 @@ impl<'a> MappedModel<'a> {
     /// A model from the tensors of these files; `path` is for messages.
     ///
     /// # Errors
-    /// The tensors are not those of the configuration: all that is wrong is listed.
+    /// The tensors do not fit the configuration; the error lists all mismatches.
     pub(crate) fn new(
         path: &Path,
         config: Config,
@@ -159,7 +159,7 @@ impl<'a> MappedModel<'a> {
         Ok(Self { config, extra, tensors: wanted, files })
     }
 
-    /// What the model is.
+    /// The configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -202,12 +202,12 @@ impl<'a> MappedModel<'a> {
         ModelView { config: &self.config, tensors: self }
     }
 
-    /// The model in memory.
+    /// Loads the model into memory.
     pub fn load(self, device: &Device) -> Result<Loaded> {
         self.load_as(device, None)
     }
 
-    /// The model, ready to run. On the CPU, f32 matrices in GPT-2's layout are at first read where they are mapped; if an
+    /// Loads the model to run it. On the CPU, f32 matrices in GPT-2's layout are at first read where they are mapped; if an
     /// element type is given, all matrices are converted to it.
     pub fn load_as(self, device: &Device, element_type: Option<ElementType>) -> Result<Loaded> {
         let element_type = element_type.filter(|_| device.is_cpu());

@@ -1,4 +1,4 @@
-//! A model on disk, in any format, before it is in memory: which files it has, and which tokenizer belongs to it.
+//! A model on disk in any format, before it is loaded: its files, and the tokenizer that belongs to it.
 
 use crate::error::{Error, ModelFileProblem, Result};
 use crate::gguf::{self, GgufProblem};
@@ -29,14 +29,14 @@ pub fn load_config(path: &Path) -> Result<Config> {
     }
 }
 
-/// Who writes such files.
+/// The format of a model's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFormat {
     /// A Hugging Face folder; ours are such folders too.
     HuggingFace,
     /// nanoGPT's `ckpt.pt`.
     NanoGpt,
-    /// A GGUF file of llama.cpp's.
+    /// A GGUF file, as llama.cpp reads.
     Gguf,
     /// A state dictionary that `torch.save` wrote.
     StateDict(Architecture),
@@ -88,12 +88,12 @@ impl Serialize for TokenizerOrigin {
     }
 }
 
-/// GPT-2's tokens; nanoGPT rounds their number up.
+/// The number of GPT-2's tokens, and the same rounded up by nanoGPT.
 const GPT2_TOKENS: [usize; 2] = [50_257, 50_304];
 
 /// A model folder, a nanoGPT checkpoint or a GGUF file, mapped and not yet read.
 pub struct OnDisk {
-    /// Where it is.
+    /// The folder or file.
     pub path: PathBuf,
     files: Files,
 }
@@ -128,7 +128,7 @@ impl OnDisk {
         Ok(Self { path: path.to_owned(), files })
     }
 
-    /// Who wrote the files.
+    /// The format of the files.
     pub fn format(&self) -> FileFormat {
         match self.files {
             Files::HuggingFace(..) => FileFormat::HuggingFace,
@@ -179,8 +179,8 @@ impl OnDisk {
         Ok(Some((config, notes)))
     }
 
-    /// The model that a state dictionary's tensors make with this configuration, which is [`Self::assumed`] or a change of
-    /// it; that of other files is their own.
+    /// The model that a state dictionary's tensors make with this configuration, which is [`Self::assumed`] with or without
+    /// changes. Other formats have a configuration of their own, which is used instead.
     pub fn model_as(&self, config: Config) -> Result<MappedModel<'_>> {
         let Files::StateDict(_, file) = &self.files else { return self.model() };
         config.validate().map_err(|e| Error::bad(&self.path, e))?;
@@ -192,11 +192,11 @@ impl OnDisk {
         StateDict::read(file.bytes()).map_err(|problem| Error::bad(&self.path, problem))
     }
 
-    /// The tokenizer that is named (`gpt2`, a file, a folder, nanoGPT's `meta.pkl`), or the one that lies with the model,
-    /// and where it came from.
+    /// The named tokenizer (`gpt2`, a file, a folder, nanoGPT's `meta.pkl`), or else the one that lies with the model; and where
+    /// it was found.
     ///
     /// # Errors
-    /// It has more tokens than the model.
+    /// The tokenizer has more tokens than the model.
     pub fn tokenizer(
         &self,
         named: Option<&str>,
@@ -222,8 +222,7 @@ impl OnDisk {
         Ok(self.tokenizer(None, self.model()?.config())?.map(|(tokenizer, _)| tokenizer))
     }
 
-    /// The tokenizer in a folder or a GGUF file, the vocabulary beside a checkpoint, or GPT-2's if the number of tokens is
-    /// its.
+    /// The tokenizer in a folder or a GGUF file, the vocabulary beside a checkpoint, or GPT-2's if the number of tokens fits.
     fn beside(&self, config: &Config) -> Result<Option<(Tokenizer, TokenizerOrigin)>> {
         let named = |name: &str| TokenizerOrigin::Named(name.to_owned());
         if let Some(bytes) = self.gguf() {

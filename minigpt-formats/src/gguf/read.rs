@@ -1,4 +1,4 @@
-//! Reading a GGUF file as untrusted data: every count is held against the bytes that are left before it is believed.
+//! Reads GGUF files as untrusted data: every count is checked against the rest of the file.
 
 use super::{ABSENT_BIASES, ALIGNMENT, GgufProblem, GgufSyntaxProblem, TYPES, is_gguf, our_name};
 use crate::layout::LinearWeights;

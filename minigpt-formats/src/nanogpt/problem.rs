@@ -44,7 +44,7 @@ pub enum MetaProblem {
     Tokenizer(#[from] minigpt_tokenizer::Error),
 }
 
-/// What is wrong with the moments that a checkpoint should keep.
+/// What is wrong with the optimizer state for a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the texts say what the variants and fields are")]
 pub enum MomentsProblem {
