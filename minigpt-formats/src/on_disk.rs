@@ -171,8 +171,8 @@ impl OnDisk {
         }
     }
 
-    /// What the tensors of a state dictionary say of their model, with [`Architecture::ASSUMED`] taken as such a model has
-    /// them, and notes about it. `None` for other files, which say all of it themselves.
+    /// For a state dictionary, the configuration that its tensors suggest, with notes. The settings in
+    /// [`Architecture::ASSUMED`] are assumptions. `None` for other formats, whose files have the whole configuration.
     pub fn assumed(&self) -> Result<Option<(Config, Vec<StateDictNote>)>> {
         let Files::StateDict(_, file) = &self.files else { return Ok(None) };
         let StateDict { config, notes, .. } = self.state_dict(file)?;

@@ -62,17 +62,23 @@ impl WeightFiles {
     pub fn tensors(&self, config: &Config) -> Result<Vec<(String, TensorView<'_>)>> {
         let mut all = Vec::new();
         for (path, file) in &self.files {
-            let tensors = match path.extension().and_then(|end| end.to_str()) {
-                Some("safetensors") => safetensors(file.bytes()).map_err(ModelFileProblem::from),
-                Some("gguf") => gguf::Contents::read(file.bytes())
-                    .map(|contents| contents.tensors(config))
-                    .map_err(ModelFileProblem::from),
-                _ => torch(file.bytes()).map_err(ModelFileProblem::from),
-            };
-            all.extend(tensors.map_err(|problem| Error::bad(path, problem))?);
+            all.extend(tensors(path, file.bytes(), config).map_err(|problem| Error::bad(path, problem))?);
         }
         Ok(all)
     }
+}
+
+/// The tensors of a file, whose extension says what it is.
+fn tensors<'a>(
+    path: &Path,
+    bytes: &'a [u8],
+    config: &Config,
+) -> Result<Vec<(String, TensorView<'a>)>, ModelFileProblem> {
+    Ok(match path.extension().and_then(|end| end.to_str()) {
+        Some("safetensors") => safetensors(bytes)?,
+        Some("gguf") => gguf::Contents::read(bytes)?.tensors(config),
+        _ => torch(bytes)?,
+    })
 }
 
 #[derive(Deserialize)]
