@@ -1,4 +1,4 @@
-//! The chat template that came with a model: how it wants to be spoken to, as Hugging Face's tools write it down.
+//! The chat template of a model, in the files of Hugging Face's tools or in a GGUF file.
 
 use crate::OnDisk;
 use crate::error::{Error, ModelFileProblem, Result};
@@ -8,16 +8,16 @@ use minigpt_tokenizer::{PAD, SEP, Tokenizer};
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// A template and the special tokens that it speaks of.
+/// A chat template and the special tokens that it uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatTemplate {
-    /// Jinja.
+    /// The Jinja source.
     pub source: String,
-    /// `bos_token`, `eos_token` and the like.
+    /// The special tokens by role: `bos_token`, `eos_token`, …
     pub tokens: Vec<(String, String)>,
 }
 
-/// No file that is read here is larger than this.
+/// The most bytes that are read of a file.
 const LARGEST: u64 = 16 << 20;
 
 impl ChatTemplate {
@@ -30,8 +30,7 @@ impl ChatTemplate {
         }
     }
 
-    /// How a vocabulary with `<sep>` is asked a single question, as question/answer data is trained; for models whose files do
-    /// not say it.
+    /// The template of question/answer training, for a vocabulary with `<sep>`. Used for models without a template of their own.
     pub fn of_questions(tokenizer: &Tokenizer) -> Option<Self> {
         tokenizer.special_id(SEP)?;
         let named = [("eos_token", SEP), ("pad_token", PAD)].into_iter();
@@ -85,7 +84,7 @@ impl ChatTemplate {
         }))
     }
 
-    /// Puts the template into a model folder, where Hugging Face's tools look for it.
+    /// Writes the template into a model folder, where Hugging Face's tools look for it.
     pub fn save(&self, folder: &Path) -> Result<()> {
         let mut config = tokenizer_config(folder)?;
         for (role, token) in &self.tokens {
@@ -106,7 +105,7 @@ fn tokenizer_config(folder: &Path) -> Result<Map<String, Value>> {
     }
 }
 
-/// A text file, if it is there.
+/// The contents of a text file, if it exists.
 fn read(path: &Path) -> Result<Option<String>> {
     match minigpt_files::read_text(path, LARGEST) {
         Err(error) if error.is_missing() => Ok(None),

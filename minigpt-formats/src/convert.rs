@@ -1,5 +1,5 @@
-//! Conversions: a model of any format becomes what another tool reads. Files are written beside their place, checked, and
-//! put in place only then.
+//! Converts models of any format for other tools. Files are written beside their destination, checked, and only then moved
+//! there.
 
 use crate::Progress;
 use crate::chat_template::ChatTemplate;
@@ -20,17 +20,17 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The tool for which a model is written.
+/// The tool that a model is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// A folder for Hugging Face transformers, and for us.
+    /// A folder for Hugging Face transformers and for MiniGPT.
     HuggingFace {
         /// The element type of the weights. Default: f32, but quantized weights stay as they are.
         element_type: Option<ElementType>,
         /// The most bytes of weights per file. Default: one file.
         shard: Option<u64>,
     },
-    /// A `ckpt.pt` for nanoGPT, and beside it a `meta.pkl` where the vocabulary is one of characters.
+    /// A `ckpt.pt` for nanoGPT, with a `meta.pkl` beside it if the vocabulary consists of characters.
     NanoGpt,
     /// A file of this type for llama.cpp.
     Gguf(FileType),
@@ -58,14 +58,14 @@ pub struct Converted {
     pub types: Vec<TypeCount>,
     /// The largest difference of a logit between the original and the written model, if it was checked.
     pub largest_difference: Option<f32>,
-    /// What a person should know about it.
+    /// Notes for the person who converts.
     pub notes: Vec<ConversionNote>,
 }
 
-/// Writes a model with its tokenizer for another tool. All of it appears at `conversion.out`, or nothing does.
+/// Writes a model with its tokenizer for another tool: all files appear at `conversion.out`, or none.
 ///
 /// # Errors
-/// The target can't express the model; something is in the way; what was written does not compute the same.
+/// The target cannot express the model; a file is in the way; or the written model does not compute the same.
 pub fn convert(
     files: &OnDisk,
     model: &MappedModel,
@@ -118,12 +118,12 @@ impl Job<'_> {
         Ok(Converted { types, largest_difference, notes: Vec::new() })
     }
 
-    /// How the model is spoken to: as its files say, or as its vocabulary does.
+    /// The chat template of the model's files, or that of question/answer training.
     fn template(&self) -> Result<Option<ChatTemplate>> {
         Ok(ChatTemplate::of(self.files)?.or_else(|| ChatTemplate::of_questions(self.tokenizer?)))
     }
 
-    /// The further keys of the model's `config.json`; where it does not say which token ends a text, its template does.
+    /// The further keys of the model's `config.json`. Special tokens that it does not name are those of the template.
     fn extra(&self, template: Option<&ChatTemplate>) -> ExtraKeys {
         let mut extra = self.model.extra().clone();
         if let (Some(template), Some(tokenizer)) = (template, self.tokenizer) {
@@ -136,7 +136,7 @@ impl Job<'_> {
         extra
     }
 
-    /// A folder whose weights are the quantized file as it is.
+    /// Writes a folder with a copy of the quantized file.
     fn copy_gguf(&self, extra: &ExtraKeys, folder: &Path) -> Result<()> {
         let path = &self.files.path;
         let from =
@@ -217,17 +217,17 @@ impl Job<'_> {
     }
 }
 
-/// The element types of a model that was written.
+/// The element types of a written model.
 fn written_types(path: &Path) -> Result<Vec<TypeCount>> {
     Ok(OnDisk::open(path)?.model()?.type_counts())
 }
 
-/// Files that are written out of sight, and put in their places when all of them are whole. Dropped before that, nothing
-/// has happened.
+/// Files that are written in a temporary folder and moved to their destinations when all are complete. If dropped before,
+/// nothing has changed.
 struct Staged {
     folder: NewFolder,
     replace: bool,
-    /// Where each file is, and where it belongs.
+    /// The temporary path and the destination of each file.
     files: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -241,7 +241,7 @@ impl Staged {
         })
     }
 
-    /// Where to write the file that belongs at `target`.
+    /// The temporary path for the file at `target`.
     fn file(&mut self, target: PathBuf) -> Result<PathBuf> {
         in_the_way(&target, self.replace)?;
         let staged = self.folder.path().join(target.file_name().unwrap_or_default());

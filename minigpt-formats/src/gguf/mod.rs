@@ -1,4 +1,4 @@
-//! GGUF, the files of llama.cpp: what its architecture `gpt2` can express, its names, and how a model is written and read.
+//! GGUF, the file format of llama.cpp: its architecture `gpt2`, its names, reading and writing.
 //!
 //! A file is a header, then key/value metadata, then the names, shapes and places of all tensors, then their elements.
 
@@ -19,10 +19,10 @@ use crate::other_tools::{ConversionNote, Feature, OtherDecoder, Unsupported};
 use minigpt_kernels::ElementType;
 use minigpt_model::config::{Activation, Config, NormPosition, PositionEmbedding};
 
-/// What the tensors in a file are aligned to, unless it says otherwise.
+/// The alignment of tensors in a file, unless its metadata says otherwise.
 const ALIGNMENT: u64 = 32;
 
-/// The metadata that says which biases the model is made without, by their switches. Only we write it.
+/// The metadata key for the biases that the model lacks, by their switches. Only MiniGPT writes it.
 const ABSENT_BIASES: &str = "minigpt.absent_biases";
 
 /// Whether a file begins like one of these.
@@ -48,7 +48,7 @@ const TYPES: [(u32, ElementType); 14] = [
     (30, ElementType::Bf16),
 ];
 
-/// Why `gpt2` in a GGUF file can't be this model, if it can't.
+/// The parts of a model that the architecture `gpt2` of GGUF files does not support, if there are any.
 pub fn refusal(config: &Config) -> Option<Unsupported> {
     let features = [
         (config.norm_position == NormPosition::Post, Feature::PostNorm),

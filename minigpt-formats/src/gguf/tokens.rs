@@ -1,4 +1,4 @@
-//! What llama.cpp wants to know about a model's tokens, and what its files say about them.
+//! The tokenizer in the metadata of GGUF files.
 
 use crate::error::{Error, Result};
 use crate::gguf::{Contents, GgufProblem, Meta, Value};
@@ -16,7 +16,7 @@ const UNUSED: i32 = 5;
 /// chat.
 ///
 /// # Errors
-/// Another tokenizer than a byte-level BPE.
+/// The tokenizer is not a byte-level BPE.
 pub fn tokenizer_metadata(
     tokenizer: &Tokenizer,
     vocab_size: usize,
@@ -60,7 +60,7 @@ pub fn tokenizer_metadata(
 /// The tokenizer in a GGUF file, if there is one; `path` is for messages.
 ///
 /// # Errors
-/// It is not GPT-2's kind of BPE, or the file contradicts itself.
+/// The tokenizer is not GPT-2's kind of BPE, or the metadata is inconsistent.
 pub fn tokenizer(bytes: &[u8], path: &Path) -> Result<Option<Tokenizer>> {
     let contents = Contents::read(bytes).map_err(|problem| Error::bad(path, problem))?;
     let Some(kind) = contents.text("tokenizer.ggml.model") else { return Ok(None) };

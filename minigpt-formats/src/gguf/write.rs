@@ -44,10 +44,10 @@ struct Info {
     offset: u64,
 }
 
-/// Writes a model; `tokenizer` is what llama.cpp wants to know about its tokens. The file appears whole or not at all.
+/// Writes a model with the metadata of its tokenizer. The file appears whole or not at all.
 ///
 /// # Errors
-/// A model that these files can't have, or one without a matrix that the file type could be named after.
+/// The format does not support the model, or no matrix can have the element type that the file type is named after.
 pub fn save(
     model: ModelView,
     tokenizer: Vec<(String, Meta)>,
@@ -77,7 +77,7 @@ pub fn save(
     })
 }
 
-/// Refuses a file that would not hold what its type says.
+/// Returns an error if no matrix would have the element type of the file type.
 fn check_blocks(infos: &[Info], file_type: FileType) -> Result<()> {
     let named = file_type.element_type();
     let fits = |info: &&Info| info.wanted.is_some() && info.element_type.block_size() == named.block_size();

@@ -1,4 +1,4 @@
-//! Writing a model folder: one tensor in memory at a time, each file whole or not at all.
+//! Writes a model folder with one tensor in memory at a time. Each file appears whole or not at all.
 
 use super::config_json;
 use crate::Progress;
@@ -35,12 +35,12 @@ pub const FILES: &[&str] = &[
 pub struct SaveOptions {
     /// f32, f16 or bf16.
     pub element_type: ElementType,
-    /// The most bytes of weights in one file; all in one without it.
+    /// The most bytes of weights per file. Default: one file.
     pub shard: Option<u64>,
 }
 
 impl SaveOptions {
-    /// Refuses an element type that safetensors folders can't have.
+    /// Returns an error for an element type that transformers does not support.
     pub(crate) fn check(self) -> Result<()> {
         match self.element_type {
             ElementType::F32 | ElementType::F16 | ElementType::Bf16 => Ok(()),
@@ -65,7 +65,7 @@ pub fn save(gpt: &Gpt, folder: &Path) -> Result<()> {
 /// with the weights split over several files.
 ///
 /// # Errors
-/// An element type that safetensors folders can't have.
+/// transformers does not support the element type.
 pub fn save_as(
     model: ModelView,
     extra: &ExtraKeys,

@@ -1,4 +1,4 @@
-//! The files that hold a folder's weights: one or several, safetensors or what `torch.save` wrote.
+//! The files with a folder's weights: one or several, written as safetensors, by `torch.save` or as GGUF.
 
 use super::HuggingFaceProblem;
 use crate::error::{Error, ModelFileProblem, Result};
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-/// Where weights may be, the best first. An index names the files over which they are split.
+/// The files that may have the weights, the preferred one first. An index lists several files.
 const NAMES: [&str; 5] = [
     "model.safetensors",
     "model.safetensors.index.json",
@@ -22,7 +22,7 @@ const NAMES: [&str; 5] = [
     "pytorch_model.bin.index.json",
     "model.gguf",
 ];
-/// No index is larger than this.
+/// The most bytes that are read of an index.
 const LARGEST_INDEX: u64 = 64 << 20;
 
 /// A folder's weights as files, mapped and not yet read.

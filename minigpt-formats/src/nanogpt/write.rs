@@ -14,10 +14,10 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// How a model was trained, for whoever trains it further with nanoGPT.
+/// How a model was trained, for training it further with nanoGPT.
 #[derive(Debug, Clone, Default)]
 pub struct NanoGptTraining {
-    /// Steps made.
+    /// The number of steps.
     pub iter_num: u64,
     /// The best validation loss so far.
     pub best_val_loss: Option<f64>,
@@ -41,19 +41,19 @@ pub struct OptimizerState {
     pub moments: Option<PathBuf>,
     /// The learning rate.
     pub learning_rate: f64,
-    /// How much of the moments stays each step.
+    /// The decay rates of the two moments.
     pub betas: (f64, f64),
-    /// What keeps the division from exploding.
+    /// The term that keeps the division finite.
     pub eps: f64,
-    /// How much a matrix decays.
+    /// The weight decay of matrices.
     pub weight_decay: f64,
 }
 
-/// Writes a checkpoint that nanoGPT's `sample.py` opens and its `train.py` goes on with. `dataset` names the folder under
-/// `data/` in which they look for the characters (`meta.pkl`); without it, they take GPT-2's tokens.
+/// Writes a checkpoint that nanoGPT's `sample.py` opens and its `train.py` resumes. `dataset` is the folder under `data/` with
+/// the characters (`meta.pkl`); without it, nanoGPT uses GPT-2's tokens.
 ///
 /// # Errors
-/// A model that nanoGPT can't have; moments that are not those of this model.
+/// nanoGPT does not support the model, or the moments are not those of this model.
 pub fn save(
     model: ModelView,
     dataset: Option<&str>,
@@ -100,7 +100,7 @@ pub fn save(
     })
 }
 
-/// Why nanoGPT's model can't be this one, if it can't.
+/// The parts of a model that nanoGPT does not support, if there are any.
 pub fn refusal(config: &Config) -> Option<Unsupported> {
     let biases = [config.qkv_bias, config.attn_out_bias, config.mlp_bias, config.norm_bias];
     let features = [

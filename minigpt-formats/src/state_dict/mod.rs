@@ -1,6 +1,6 @@
 //! State dictionaries of two decoders that people write themselves in PyTorch: the question answering model and the
-//! textbook's. `torch.save` kept their tensors and nothing else, so names and shapes say which of the two it is and how
-//! large; what they don't say is assumed as that decoder has it, and told.
+//! textbook's. `torch.save` wrote only their tensors, so the names and shapes must tell which of the two it is and how large.
+//! The rest is assumed, and reported in notes.
 
 mod architecture;
 mod names;
@@ -19,7 +19,7 @@ const WRAPPERS: [&str; 3] = ["model_state_dict", "state_dict", "model"];
 
 /// A state dictionary, as far as it was understood.
 pub(crate) struct StateDict<'a> {
-    /// What its tensors say of the model, and what is assumed of the rest.
+    /// The configuration, as far as the tensors tell; the rest is assumed.
     pub config: Config,
     /// What was assumed, and what was ignored.
     pub notes: Vec<StateDictNote>,
@@ -31,7 +31,7 @@ impl<'a> StateDict<'a> {
     /// Reads what `torch.save` wrote.
     ///
     /// # Errors
-    /// It is none of these; or some of its tensors are missing, or not understood: all are listed.
+    /// The file is not a known state dictionary, or tensors are missing or not understood; the error lists them all.
     pub fn read(bytes: &'a [u8]) -> Result<Self, StateDictProblem> {
         let archive = TorchArchive::open(bytes)?;
         let tensors = tensors(&archive)?;
