@@ -443,3 +443,16 @@ impl Chinese for Culprit {
 fn of_source(error: &(dyn std::error::Error + 'static)) -> String {
     of_error(error).unwrap_or_else(|| translated(&error.to_string()).into_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_deep_inside_a_file_is_chinese_throughout() {
+        let problem = TorchProblem::from(PickleError { problem: PickleProblem::TooDeep, at: 7 });
+        let error = Error::Bad { path: "a.pt".into(), problem: problem.into() };
+        assert_eq!(error.to_string(), "a.pt: values are nested too deep (at byte 7)");
+        assert_eq!(error.chinese(), "a.pt：值嵌套太深（第 7 个字节）");
+    }
+}
