@@ -3,6 +3,7 @@
 use crate::gguf::FileType;
 use crate::nanogpt::DATASET;
 use minigpt_kernels::ElementType;
+use minigpt_model::config::{Activation, Config, NormPosition, PositionEmbedding};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::path::PathBuf;
@@ -81,6 +82,19 @@ pub enum Feature {
     UntiedHead,
     InnerWidth,
     SomeBiases,
+}
+
+impl Feature {
+    /// The features that GPT-2 does not have, and whether a model has them.
+    pub(crate) fn beyond_gpt2(config: &Config) -> [(bool, Self); 5] {
+        [
+            (config.norm_position == NormPosition::Post, Self::PostNorm),
+            (config.position_embedding != PositionEmbedding::Learned, Self::OtherPositions),
+            (config.scale_embeddings, Self::ScaledEmbeddings),
+            (config.lm_head_bias, Self::HeadBias),
+            (config.activation_function == Activation::Relu, Self::Relu),
+        ]
+    }
 }
 
 impl fmt::Display for Feature {

@@ -17,7 +17,7 @@ pub use write::{Meta, save};
 
 use crate::other_tools::{ConversionNote, Feature, OtherDecoder, Unsupported};
 use minigpt_kernels::ElementType;
-use minigpt_model::config::{Activation, Config, NormPosition, PositionEmbedding};
+use minigpt_model::config::{Activation, Config};
 
 /// The alignment of tensors in a file, unless its metadata says otherwise.
 const ALIGNMENT: u64 = 32;
@@ -50,14 +50,7 @@ const TYPES: [(u32, ElementType); 14] = [
 
 /// The parts of a model that the architecture `gpt2` of GGUF files does not support, if there are any.
 pub fn refusal(config: &Config) -> Option<Unsupported> {
-    let features = [
-        (config.norm_position == NormPosition::Post, Feature::PostNorm),
-        (config.position_embedding != PositionEmbedding::Learned, Feature::OtherPositions),
-        (config.scale_embeddings, Feature::ScaledEmbeddings),
-        (config.lm_head_bias, Feature::HeadBias),
-        (config.activation_function == Activation::Relu, Feature::Relu),
-    ];
-    Unsupported::any(OtherDecoder::Gguf, &features)
+    Unsupported::any(OtherDecoder::Gguf, &Feature::beyond_gpt2(config))
 }
 
 /// What llama.cpp computes differently, though the model can be written.

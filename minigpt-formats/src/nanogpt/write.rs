@@ -8,7 +8,7 @@ use crate::torch::{ArchiveWriter, PickleWriter};
 use candle_core::{DType, Device, Tensor};
 use minigpt_files::{Mapped, replace_file};
 use minigpt_model::ModelView;
-use minigpt_model::config::{Activation, Config, NormPosition, PositionEmbedding};
+use minigpt_model::config::Config;
 use minigpt_model::parameters::{Part, Spec, specs};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Map, Value, json};
@@ -103,17 +103,12 @@ pub fn save(
 /// The parts of a model that nanoGPT does not support, if there are any.
 pub fn refusal(config: &Config) -> Option<Unsupported> {
     let biases = [config.qkv_bias, config.attn_out_bias, config.mlp_bias, config.norm_bias];
-    let features = [
-        (config.norm_position == NormPosition::Post, Feature::PostNorm),
-        (config.position_embedding != PositionEmbedding::Learned, Feature::OtherPositions),
-        (config.scale_embeddings, Feature::ScaledEmbeddings),
-        (config.lm_head_bias, Feature::HeadBias),
-        (config.activation_function == Activation::Relu, Feature::Relu),
+    let further = [
         (!config.tie_word_embeddings, Feature::UntiedHead),
         (config.n_inner.is_some_and(|inner| inner != 4 * config.n_embd), Feature::InnerWidth),
         (biases.iter().any(|&bias| bias != biases[0]), Feature::SomeBiases),
     ];
-    Unsupported::any(OtherDecoder::NanoGpt, &features)
+    Unsupported::any(OtherDecoder::NanoGpt, &[&Feature::beyond_gpt2(config)[..], &further].concat())
 }
 
 /// A tensor in nanoGPT's layout: the weights of linear layers are (out, in).
@@ -315,7 +310,7 @@ mod tests {
     use super::*;
     use crate::load;
     use crate::torch::{self, TorchArchive};
-    use minigpt_model::Gpt;
+    use minigpt_model::{Activation, Gpt};
 
     #[test]
     fn what_is_written_is_read_again() {
