@@ -1,6 +1,7 @@
-//! What a model is: its sizes and its switches. Names are nanoGPT's where it has one, Hugging Face's otherwise.
+//! What a model is: its sizes and its switches. Names are nanoGPT's where it has one, Hugging Face's
+//! otherwise.
 
-use crate::error::{Error, Result};
+use crate::error::{ModelConfigError, Result};
 use serde::{Deserialize, Serialize};
 
 pub use minigpt_kernels::Activation;
@@ -25,7 +26,7 @@ pub struct Config {
     pub n_inner: Option<usize>,
     /// The nonlinearity inside the MLP.
     pub activation_function: Activation,
-    /// Where the normalisation stands in a block.
+    /// Where the normalization stands in a block.
     pub norm_position: NormPosition,
     /// How a token learns where it stands.
     pub position_embedding: PositionEmbedding,
@@ -55,7 +56,7 @@ pub struct Config {
     pub initializer_range: f64,
 }
 
-/// Where the normalisation stands in a block.
+/// Where the normalization stands in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NormPosition {
@@ -107,66 +108,7 @@ impl Default for Config {
     }
 }
 
-/// The presets: a name, and what it stands for.
-pub const PRESETS: [(&str, &str); 9] = [
-    ("gpt2", "GPT-2, 124M parameters"),
-    ("gpt2-medium", "GPT-2, 355M parameters"),
-    ("gpt2-large", "GPT-2, 774M parameters"),
-    ("gpt2-xl", "GPT-2, 1.6B parameters"),
-    ("gpt3", "GPT-3's shape, 175B parameters: for planning"),
-    ("shakespeare-char", "nanoGPT's character-level Shakespeare, 10.7M parameters"),
-    ("shakespeare-cpu", "the small Shakespeare model that trains on a CPU in minutes, 0.8M parameters"),
-    ("textbook", "the decoder of the textbooks: post-norm, ReLU, untied head, 0.7M parameters"),
-    ("qa", "Chinese question answering, one token a character, 46M parameters"),
-];
-
 impl Config {
-    /// The preset of this name; an unknown name is an error that lists the known ones.
-    pub fn preset(name: &str) -> Result<Self> {
-        let gpt2 = |n_layer, n_head, n_embd| Self { n_layer, n_head, n_embd, ..Self::default() };
-        Ok(match name {
-            "gpt2" => Self::default(),
-            "gpt2-medium" => gpt2(24, 16, 1024),
-            "gpt2-large" => gpt2(36, 20, 1280),
-            "gpt2-xl" => gpt2(48, 25, 1600),
-            "gpt3" => Self { block_size: 2048, ..gpt2(96, 96, 12_288) },
-            "shakespeare-char" => {
-                Self { vocab_size: 65, block_size: 256, ..gpt2(6, 6, 384) }.nanogpt().with_dropout(0.2)
-            }
-            "shakespeare-cpu" => {
-                Self { vocab_size: 65, block_size: 64, ..gpt2(4, 4, 128) }.nanogpt().with_dropout(0.0)
-            }
-            "textbook" => Self {
-                vocab_size: 1000,
-                block_size: 100,
-                n_inner: Some(512),
-                activation_function: Activation::Relu,
-                norm_position: NormPosition::Post,
-                scale_embeddings: true,
-                lm_head_bias: true,
-                tie_word_embeddings: false,
-                ..gpt2(2, 4, 128)
-            },
-            "qa" => Self {
-                vocab_size: 4825,
-                block_size: 256,
-                activation_function: Activation::Gelu,
-                attn_out_bias: false,
-                mlp_bias: false,
-                ..gpt2(6, 8, 768)
-            },
-            _ => {
-                let names: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
-                return Err(Error::Config(format!("there is no preset {name:?}; try {}", names.join(", "))));
-            }
-        })
-    }
-
-    /// nanoGPT's choices beside the shape: GELU by the error function, no biases.
-    fn nanogpt(self) -> Self {
-        Self { activation_function: Activation::Gelu, ..self }.with_bias(false)
-    }
-
     /// nanoGPT's one switch for the biases of linear layers and norms.
     pub fn with_bias(self, bias: bool) -> Self {
         Self { qkv_bias: bias, attn_out_bias: bias, mlp_bias: bias, norm_bias: bias, ..self }
@@ -204,18 +146,15 @@ impl Config {
         ];
         for (name, value, max) in sizes {
             if value == 0 || value > max {
-                return Err(Error::Config(format!("{name} is {value}; it must be from 1 to {max}")));
+                return Err(ModelConfigError::Size { name, value, max }.into());
             }
         }
         let (n_embd, n_head) = (self.n_embd, self.n_head);
         if !n_embd.is_multiple_of(n_head) {
-            return Err(Error::Config(format!("n_embd {n_embd} is not divisible by n_head {n_head}")));
+            return Err(ModelConfigError::Heads { name: "n_embd", width: n_embd, n_head }.into());
         }
         if self.position_embedding == PositionEmbedding::Rope && !self.head_width().is_multiple_of(2) {
-            return Err(Error::Config(format!(
-                "position_embedding rope needs heads of even width, not n_embd {n_embd} / n_head {n_head} = {}",
-                self.head_width()
-            )));
+            return Err(ModelConfigError::OddHeads { n_embd, n_head }.into());
         }
         self.check_positions()?;
         let dropouts = [
@@ -223,23 +162,23 @@ impl Config {
             ("attn_pdrop", self.attn_pdrop),
             ("resid_pdrop", self.resid_pdrop),
         ];
-        for (name, p) in dropouts {
-            if !(0.0..1.0).contains(&p) {
-                return Err(Error::Config(format!("{name} is {p}; it must be at least 0 and less than 1")));
+        for (name, value) in dropouts {
+            if !(0.0..1.0).contains(&value) {
+                return Err(ModelConfigError::Dropout { name, value }.into());
             }
         }
         let positive =
             [("layer_norm_epsilon", self.layer_norm_epsilon), ("initializer_range", self.initializer_range)];
         for (name, value) in positive {
             if !(value > 0.0 && value < 1.0) {
-                return Err(Error::Config(format!("{name} is {value}; it must be between 0 and 1")));
+                return Err(ModelConfigError::Fraction { name, value }.into());
             }
         }
         Ok(())
     }
 
-    /// Refuses contexts that are too long. Learned positions are in the model's file; a longer table that is computed, or
-    /// the cache of a context without one, would take memory that no file pays for.
+    /// Refuses contexts that are too long. Learned positions are in the model's file; a longer table that is
+    /// computed, or the cache of a context without one, would take memory that no file pays for.
     fn check_positions(&self) -> Result<()> {
         const MOST_BYTES: usize = 256 << 20;
         let width = match self.position_embedding {
@@ -247,12 +186,9 @@ impl Config {
             PositionEmbedding::Sinusoidal | PositionEmbedding::None => self.n_embd,
             PositionEmbedding::Rope => self.head_width(),
         };
-        let most = MOST_BYTES / (size_of::<f32>() * width);
-        if self.block_size > most {
-            return Err(Error::Config(format!(
-                "block_size is {}; positions that no file holds may take 256 MiB, which is {most} of this width",
-                self.block_size
-            )));
+        let max = MOST_BYTES / (size_of::<f32>() * width);
+        if self.block_size > max {
+            return Err(ModelConfigError::Context { block_size: self.block_size, max }.into());
         }
         Ok(())
     }
@@ -264,14 +200,6 @@ mod tests {
 
     fn refused(config: &Config) -> String {
         config.validate().unwrap_err().to_string()
-    }
-
-    #[test]
-    fn every_preset_is_valid() {
-        for (name, _) in PRESETS {
-            Config::preset(name).unwrap().validate().unwrap();
-        }
-        assert!(Config::preset("gpt5").unwrap_err().to_string().contains("shakespeare-char"));
     }
 
     #[test]

@@ -2,15 +2,17 @@
 
 use super::import::{WriteProgress, shape};
 use crate::dtype::{self, ExportType};
+use crate::language::local;
 use crate::language::messages::export as message;
-use crate::language::translated;
 use crate::models::ModelArg;
 use crate::{models, output, screen};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use minigpt_charts::{Table, bytes, count};
 use minigpt_formats::gguf::FileType;
-use minigpt_formats::{Conversion, Converted, MappedModel, OnDisk, Target, TypeCount, convert, nanogpt};
+use minigpt_formats::{
+    Conversion, ConversionNote, Converted, MappedModel, OnDisk, Target, TypeCount, convert, nanogpt,
+};
 use minigpt_kernels::ElementType;
 use minigpt_model::parameters::Count;
 use minigpt_tokenizer::Tokenizer;
@@ -72,7 +74,7 @@ struct Answer {
     /// The largest difference of a logit between before and after, where it was looked for.
     largest_difference: Option<f32>,
     /// What changed on the way.
-    notes: Vec<String>,
+    notes: Vec<ConversionNote>,
 }
 
 /// Runs the command.
@@ -182,7 +184,7 @@ fn describe(answer: &Answer, path: &Path, model: &MappedModel) -> String {
         .to_string(),
     ]);
     for note in &answer.notes {
-        table.row([message::Note.text(), &translated(note)]);
+        table.row([message::Note.text(), &local(note)]);
     }
     if let Some(difference) = answer.largest_difference {
         table.row([message::Checked.text(), &message::LogitsAgree { difference: &difference }.to_string()]);

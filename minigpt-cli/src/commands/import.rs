@@ -2,14 +2,16 @@
 
 use crate::language::messages::counts;
 use crate::language::messages::import as message;
-use crate::language::translated;
+use crate::language::{local, translated};
 use crate::progress::Progress;
 use crate::{dtype, models, output, screen, shell};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use minigpt::{settings, tokenizer_mismatch};
 use minigpt_charts::{Table, count};
-use minigpt_formats::{Architecture, Conversion, OnDisk, Target, convert};
+use minigpt_formats::{
+    Architecture, Conversion, FileFormat, OnDisk, StateDictNote, Target, TokenizerOrigin, convert,
+};
 use minigpt_kernels::ElementType;
 use minigpt_model::Config;
 use minigpt_model::parameters::Count;
@@ -52,18 +54,25 @@ pub struct ImportArgs {
 
 #[derive(Serialize)]
 struct Answer {
-    kind: &'static str,
+    kind: FileFormat,
     out: PathBuf,
     parameters: u64,
     vocab_size: usize,
     /// The element types of the weights, and those that they have now.
     dtype: String,
     dtype_written: String,
-    tokenizer: Option<String>,
+    tokenizer: Option<TokenizerOrigin>,
     /// The largest difference of a logit between before and after, where it was looked for.
     largest_difference: Option<f32>,
     /// What the file does not say, and was assumed.
-    notes: Vec<String>,
+    notes: Vec<Note>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Note {
+    StateDict(StateDictNote),
+    Other(String),
 }
 
 /// Runs the command.
@@ -75,14 +84,15 @@ pub fn run(args: &ImportArgs) -> Result<()> {
     };
     let files = OnDisk::open(&source)?;
     let (model, mut notes) = match files.assumed()? {
-        Some((config, mut notes)) => {
+        Some((config, notes)) => {
             let config = settings::change(config, &args.changes)?;
-            notes.insert(0, assumed(&config, &args.changes));
+            let assumed = Note::Other(assumed(&config, &args.changes));
+            let notes = std::iter::once(assumed).chain(notes.into_iter().map(Note::StateDict)).collect();
             (files.model_as(config)?, notes)
         }
         None if args.changes.is_empty() => (files.model()?, Vec::new()),
         None => {
-            bail!("{}", message::SetForStateDictionaries { name: &files.format().name() })
+            bail!("{}", message::SetForStateDictionaries { name: &local(&files.format()) })
         }
     };
     if let Some(name) = args.tokenizer.as_deref().filter(|name| *name == "char" || name.starts_with("bpe:")) {
@@ -97,13 +107,13 @@ pub fn run(args: &ImportArgs) -> Result<()> {
         training: None,
     };
     let (tokenizer, name) = tokenizer.unzip();
-    notes.extend(
-        tokenizer.as_ref().and_then(|tokenizer| tokenizer_mismatch(&source, tokenizer, model.config())),
-    );
+    let mismatch =
+        tokenizer.as_ref().and_then(|tokenizer| tokenizer_mismatch(&source, tokenizer, model.config()));
+    notes.extend(mismatch.map(Note::Other));
     let mut bar = WriteProgress::default();
     let converted = convert(&files, &model, tokenizer.as_ref(), conversion, &mut bar.callback())?;
     let answer = Answer {
-        kind: files.format().name(),
+        kind: files.format(),
         out: args.out.clone(),
         parameters: Count::of(model.config()).total,
         vocab_size: model.config().vocab_size,
@@ -146,13 +156,17 @@ fn describe(answer: &Answer, config: &Config, prompt: &str) -> String {
     let mut table = Table::default();
     table.row([
         message::Found.text(),
-        &message::KindAndParameters { kind: &translated(answer.kind), parameters: &count(answer.parameters) }
+        &message::KindAndParameters { kind: &local(&answer.kind), parameters: &count(answer.parameters) }
             .to_string(),
     ]);
     table.row([message::Shape.text(), &shape(config)]);
     table.row([message::Context.text(), &count(config.block_size as u64)]);
     for note in &answer.notes {
-        table.row([message::Note.text(), &translated(note)]);
+        let note = match note {
+            Note::StateDict(note) => local(note),
+            Note::Other(note) => translated(note).into_owned(),
+        };
+        table.row([message::Note.text(), &note]);
     }
     let numbers = if answer.dtype == answer.dtype_written {
         answer.dtype.clone()
@@ -166,7 +180,7 @@ fn describe(answer: &Answer, config: &Config, prompt: &str) -> String {
     table.row([
         message::Tokenizer.text(),
         &tokenizer.map_or(none, |name| {
-            message::TokenizerAndSize { name: &translated(name), tokens: &tokens }.to_string()
+            message::TokenizerAndSize { name: &local(name), tokens: &tokens }.to_string()
         }),
     ]);
     if let Some(difference) = answer.largest_difference {

@@ -5,7 +5,7 @@ use super::train::announce_suggestion;
 use crate::config_file::Opened;
 use crate::language::messages::counts;
 use crate::language::messages::plan as message;
-use crate::language::{duration, large, said, tr};
+use crate::language::{duration, large, local, said, tr};
 use crate::tensors::TensorTree;
 use crate::{config_file, models, output, screen};
 use anyhow::{Context, Result, ensure};
@@ -14,7 +14,7 @@ use minigpt::{ClusterPlan, Network, RunPlan, Suggestion, limit, settings};
 use minigpt_charts::{Table, bytes, count, metric};
 use minigpt_formats::load_config;
 use minigpt_model::plan::{AttentionCost, Plan};
-use minigpt_model::{Config, PRESETS};
+use minigpt_model::{Config, Preset};
 use minigpt_scaling::{ExpectedLoss, Withheld, expected_loss};
 use minigpt_train::OptimizerKind;
 use serde::Serialize;
@@ -66,8 +66,8 @@ pub struct PlanArgs {
 
 fn presets_help() -> String {
     let mut table = Table::default();
-    for (name, what) in PRESETS {
-        table.row([name, tr(what)]);
+    for preset in Preset::ALL {
+        table.row([preset.name(), &local(&preset)]);
     }
     format!("Presets:\n{}", table.draw_within(screen::table_columns()))
 }
@@ -179,7 +179,7 @@ fn models(args: &PlanArgs) -> Result<Vec<(String, Config)>> {
         (None, Some(name), _) => vec![(name.clone(), Config::preset(name)?)],
         (None, None, []) => vec![("gpt2".to_owned(), Config::preset("gpt2")?)],
         (None, None, names) => {
-            let is_preset = |name: &str| PRESETS.iter().any(|(preset, _)| *preset == name);
+            let is_preset = |name: &str| Preset::named(name).is_some();
             let model = |name: &String| match Path::new(name) {
                 path if !is_preset(name) && models::is_named(path) => Ok((name.clone(), open(path)?)),
                 _ => Ok((name.clone(), Config::preset(name)?)),

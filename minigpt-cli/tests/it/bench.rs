@@ -125,7 +125,7 @@ fn wrong_usage_is_told_apart() {
 #[test]
 fn what_can_not_be_is_refused_in_words_before_memory_is_asked_for() {
     let cases: [(&[&str], &str); 13] = [
-        (&["train", "--preset", "gpt9"], "there is no preset \"gpt9\"; try gpt2"),
+        (&["train", "--preset", "gpt9"], "unknown preset \"gpt9\"; presets are gpt2"),
         (&["train", "--model", "/no/such/folder"], "/no/such/folder"),
         (&["train", "--context", "2048"], "don't fit in the model's context of 1024; make --context smaller"),
         (&["train", "--dropout", "1"], "embd_pdrop is 1"),

@@ -73,14 +73,14 @@ fn a_tokenizer_that_is_larger_than_the_model_is_refused() {
     let letters: String = ('a'..='z').chain('A'..='Z').collect();
     characters(&[], &letters).save(&place.path("model")).unwrap();
     let error = failure(&["inspect", "--model", &model, "--prompt", "a"], 1);
-    assert_contains(&error, &["the tokenizer has 52 tokens, but the model was made for 16"]);
+    assert_contains(&error, &["the tokenizer has 52 tokens, but the model has 16"]);
 }
 
 #[test]
 fn inspect_refuses_what_it_can_not_read_in_words() {
     let model = fixture("gpt2");
     let cases: [(&[&str], i32, &str); 9] = [
-        (&["--ids", "1,99"], 1, "id 99 at position 1 is outside of the vocabulary of 37"),
+        (&["--ids", "1,99"], 1, "id 99 at position 1 is outside the vocabulary of 37"),
         (&["--ids", "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"], 1, "17 tokens do not fit a context of 16"),
         (&["--prompt", "hello"], 1, "holds no tokenizer"),
         (&["--ids", "1", "--attention", "--layer", "7"], 1, "layers 0 to 1"),
@@ -172,9 +172,9 @@ fn the_tree_of_tensors_has_shapes_and_adds_up() {
 #[test]
 fn plan_refuses_nonsense_in_words() {
     let cases: [(&[&str], i32, &str); 8] = [
-        (&["gpt2", "gpt9"], 1, "there is no preset \"gpt9\"; try gpt2"),
+        (&["gpt2", "gpt9"], 1, "unknown preset \"gpt9\"; presets are gpt2"),
         (&["gpt2", "--preset", "qa"], 2, "cannot be used with"),
-        (&["--preset", "gpt9"], 1, "there is no preset \"gpt9\"; try gpt2"),
+        (&["--preset", "gpt9"], 1, "unknown preset \"gpt9\"; presets are gpt2"),
         (&["--set", "n_embd=100"], 1, "n_embd 100 is not divisible by n_head 12"),
         (&["--set", "n_layers=3"], 1, "did you mean model.n_layer?"),
         (&["--flops-per-second", "0"], 1, "must be a positive number"),

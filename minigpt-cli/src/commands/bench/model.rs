@@ -11,7 +11,7 @@ use minigpt_formats::{OnDisk, load, load_config};
 use minigpt_kernels::{ElementType, QuantizedProduct};
 use minigpt_model::parameters::Count;
 use minigpt_model::plan::Plan;
-use minigpt_model::{Config, Device, Gpt, PRESETS};
+use minigpt_model::{Config, Device, Gpt, Preset};
 use std::path::{Path, PathBuf};
 
 /// A preset and changes to it, or a model folder.
@@ -48,7 +48,7 @@ pub struct ModelArgs {
 impl ModelArgs {
     /// The model folder, if it is one.
     fn folder(&self) -> Option<&Path> {
-        let is_preset = |name: &str| PRESETS.iter().any(|(preset, _)| *preset == name);
+        let is_preset = |name: &str| Preset::named(name).is_some();
         let named = self.name.as_deref().filter(|name| !is_preset(name)).map(Path::new);
         self.model.as_deref().or(named.filter(|name| models::is_named(name)))
     }
