@@ -7,7 +7,7 @@
 //!
 //! | in a text | renders |
 //! |---|---|
-//! | `\n` | a line break |
+//! | `\n`, `\\` | a line break, a backslash |
 //! | `{name}`, `{loss:.3}` | the argument, with a format as in `format!` |
 //! | `{files#}` | a `u64` with its digits grouped: `12,000` |
 //! | `{files#file\|files}` | the same with a noun in the singular or plural: `1 file` |
@@ -81,7 +81,13 @@ fn entries(path: &Path, text: &str) -> BTreeMap<String, String> {
             last = Some(key);
         }
     }
-    entries.into_iter().map(|(key, text)| (key, unquoted(&text).replace("\\n", "\n"))).collect()
+    entries.into_iter().map(|(key, text)| (key, unescaped(unquoted(&text)))).collect()
+}
+
+/// A text with line breaks for `\n` and a backslash for `\\`.
+fn unescaped(text: &str) -> String {
+    let parts = text.split("\\\\").map(|part| part.replace("\\n", "\n"));
+    parts.collect::<Vec<_>>().join("\\")
 }
 
 fn unquoted(text: &str) -> &str {
@@ -192,8 +198,8 @@ fn message(place: &str, key: &str, english: &str, chinese: &str) -> String {
         }}
     }}
 ",
-            unescaped(&english.string),
-            unescaped(&chinese.string),
+            rendered(&english.string),
+            rendered(&chinese.string),
         );
     }
     let type_of = |argument: &Argument| {
@@ -234,7 +240,7 @@ fn message(place: &str, key: &str, english: &str, chinese: &str) -> String {
 }
 
 /// A format string without arguments as the text it renders.
-fn unescaped(format: &str) -> String {
+fn rendered(format: &str) -> String {
     format.replace("{{", "{").replace("}}", "}")
 }
 

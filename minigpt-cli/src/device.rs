@@ -21,8 +21,8 @@ impl DeviceKind {
     pub fn open(self) -> Result<Device> {
         match self {
             Self::Cpu => Ok(Device::Cpu),
-            Self::Cuda => Device::new_cuda(0).context(message::NoCudaDeviceBuilt),
-            Self::Metal => Device::new_metal(0).context(message::NoMetalDeviceBuilt),
+            Self::Cuda => Device::new_cuda(0).context(message::NoCuda),
+            Self::Metal => Device::new_metal(0).context(message::NoMetal),
         }
     }
 }

@@ -44,7 +44,7 @@ impl ExportType {
 
     /// As the type of a GGUF file.
     pub fn of_gguf(&self) -> Result<FileType> {
-        self.0.parse().map_err(anyhow::Error::msg)
+        Ok(self.0.parse()?)
     }
 }
 

@@ -12,7 +12,7 @@ impl FromStr for Ids {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let ids = text.split(',').map(|id| id.trim().parse().ok()).collect::<Option<_>>();
-        ids.map(Self).ok_or(message::TokenIdsNeededExample.text())
+        ids.map(Self).ok_or(message::ExpectedIds.text())
     }
 }
 

@@ -17,13 +17,11 @@ const LONGEST_BAR: usize = 30;
 pub fn json(value: &impl Serialize) -> Result<()> {
     let mut out = std::io::stdout().lock();
     if out.is_terminal() {
-        let value = serde_json::to_string(value).context(message::CouldNotWriteJson)?;
-        return writeln!(out, "{}", printable_json(&value)).context(message::CouldNotWriteStandard);
+        let value = serde_json::to_string(value).context(message::JsonUnwritable)?;
+        return writeln!(out, "{}", printable_json(&value)).context(message::StdoutUnwritable);
     }
-    serde_json::to_writer(&mut out, value)
-        .map_err(std::io::Error::from)
-        .context(message::CouldNotWriteJson)?;
-    writeln!(out).context(message::CouldNotWriteStandard)
+    serde_json::to_writer(&mut out, value).map_err(std::io::Error::from).context(message::JsonUnwritable)?;
+    writeln!(out).context(message::StdoutUnwritable)
 }
 
 /// JSON in which what would command a terminal is written as JSON writes it; it means the same.
@@ -47,12 +45,12 @@ pub fn text(text: &str) -> Result<()> {
 pub fn written(written: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let shown = if out.is_terminal() { printable(written) } else { written.into() };
-    out.write_all(shown.as_bytes()).and_then(|()| out.flush()).context(message::CouldNotWriteStandard)
+    out.write_all(shown.as_bytes()).and_then(|()| out.flush()).context(message::StdoutUnwritable)
 }
 
 /// Writes a picture with colours to standard output as it is. Whoever drew it has looked after the names in it.
 pub fn drawn(picture: &str) -> Result<()> {
-    std::io::stdout().lock().write_all(picture.as_bytes()).context(message::CouldNotWriteStandard)
+    std::io::stdout().lock().write_all(picture.as_bytes()).context(message::StdoutUnwritable)
 }
 
 /// Tells the person something that is not the answer, on standard error, in the chosen language. Nobody listening there

@@ -59,7 +59,7 @@ impl TensorTree {
             }
         }
         if self.tied {
-            table.row(["lm_head", message::TokenEmbeddingWte.text(), ""]);
+            table.row(["lm_head", message::SharesWte.text(), ""]);
         }
         table.row([message::All.text(), "", &count(self.total)]);
         table.draw_within(screen::table_columns())

@@ -1,37 +1,36 @@
-//! The chat template that came with a model: how it wants to be spoken to, as Hugging Face's tools write it down.
+//! The chat template of a model, in the files of Hugging Face's tools or in a GGUF file.
 
 use crate::OnDisk;
-use crate::error::{Error, Result};
-use crate::gguf::{self, Contents};
+use crate::error::{Error, ModelFileProblem, Result};
+use crate::gguf::{self, Contents, GgufProblem};
 use crate::mapped_model::ExtraKeys;
 use minigpt_tokenizer::{PAD, SEP, Tokenizer};
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// A template and the special tokens that it speaks of.
+/// A chat template and the special tokens that it uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatTemplate {
-    /// Jinja.
+    /// The Jinja source.
     pub source: String,
-    /// `bos_token`, `eos_token` and the like.
+    /// The special tokens by role: `bos_token`, `eos_token`, …
     pub tokens: Vec<(String, String)>,
 }
 
-/// No file that is read here is larger than this.
+/// The most bytes that are read of a file.
 const LARGEST: u64 = 16 << 20;
 
 impl ChatTemplate {
     /// The template of a model folder or a GGUF file, if it has one.
     pub fn of(model: &OnDisk) -> Result<Option<Self>> {
         match model.gguf() {
-            Some(bytes) => Self::of_gguf(bytes).map_err(|message| Error::bad(&model.path, message)),
+            Some(bytes) => Self::of_gguf(bytes).map_err(|problem| Error::bad(&model.path, problem)),
             None if model.path.is_dir() => Self::of_folder(&model.path),
             None => Ok(None),
         }
     }
 
-    /// How a vocabulary with `<sep>` is asked a single question, as question/answer data is trained; for models whose files do
-    /// not say it.
+    /// The template of question/answer training, for a vocabulary with `<sep>`. Used for models without a template of their own.
     pub fn of_questions(tokenizer: &Tokenizer) -> Option<Self> {
         tokenizer.special_id(SEP)?;
         let named = [("eos_token", SEP), ("pad_token", PAD)].into_iter();
@@ -66,7 +65,7 @@ impl ChatTemplate {
         Ok(Some(Self { source, tokens }))
     }
 
-    fn of_gguf(bytes: &[u8]) -> Result<Option<Self>, String> {
+    fn of_gguf(bytes: &[u8]) -> Result<Option<Self>, GgufProblem> {
         let contents = Contents::read(bytes)?;
         let Some(source) = contents.text("tokenizer.chat_template") else { return Ok(None) };
         let name = |role: &str| {
@@ -85,7 +84,7 @@ impl ChatTemplate {
         }))
     }
 
-    /// Puts the template into a model folder, where Hugging Face's tools look for it.
+    /// Writes the template into a model folder, where Hugging Face's tools look for it.
     pub fn save(&self, folder: &Path) -> Result<()> {
         let mut config = tokenizer_config(folder)?;
         for (role, token) in &self.tokens {
@@ -100,14 +99,13 @@ impl ChatTemplate {
 fn tokenizer_config(folder: &Path) -> Result<Map<String, Value>> {
     let path = folder.join("tokenizer_config.json");
     match read(&path)? {
-        Some(text) => {
-            serde_json::from_str(&text).map_err(|e| Error::bad(&path, format!("is not a JSON object: {e}")))
-        }
+        Some(text) => serde_json::from_str(&text)
+            .map_err(|e| Error::bad(&path, ModelFileProblem::NotJson(e.to_string()))),
         None => Ok(Map::new()),
     }
 }
 
-/// A text file, if it is there.
+/// The contents of a text file, if it exists.
 fn read(path: &Path) -> Result<Option<String>> {
     match minigpt_files::read_text(path, LARGEST) {
         Err(error) if error.is_missing() => Ok(None),

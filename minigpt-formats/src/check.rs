@@ -1,9 +1,38 @@
-//! Checking a conversion: what was written must compute what the original computes.
+//! Checks a conversion: the written model must compute the same as the original.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use candle_core::Tensor;
 use minigpt_model::ModelView;
 use minigpt_model::parameters::specs;
+
+/// Why two models do not compute the same.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts say what the variants and fields are")]
+pub enum CheckProblem {
+    #[error("the two models have different shapes")]
+    Shapes,
+    #[error("a logit is {logit}: {culprit}")]
+    Logit { logit: f32, culprit: Culprit },
+    #[error(transparent)]
+    NotFinite(#[from] Culprit),
+    #[error("the written model computes something else: a logit differs by {difference}; nothing was kept")]
+    Different { difference: f32 },
+}
+
+/// Where values come from that are not finite.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts say what the variants and fields are")]
+pub enum Culprit {
+    #[error("{name} of the model itself has values that are not finite")]
+    Original { name: String },
+    #[error(
+        "{name} overflows in the element type that it was written in (its largest value is {largest}); nothing was kept, \
+         choose a type with a larger range"
+    )]
+    Overflow { name: String, largest: f32 },
+    #[error("all weights are finite, but the activations overflow")]
+    Activations,
+}
 
 /// How far the logits of two models are apart. All of them are finite.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,22 +46,20 @@ pub struct LogitsComparison {
 /// Compares the logits of two models for a fixed prompt. A layer of each is in memory at a time.
 ///
 /// # Errors
-/// The models have different shapes; or a logit of either is not finite, which the error blames on the first tensor that
-/// has such values.
+/// The models have different shapes; or a logit of either is not finite, and the error names the first tensor with such
+/// values.
 pub fn compare_logits(one: ModelView, other: ModelView) -> Result<LogitsComparison> {
     let length = one.config.block_size.min(32);
     let ids: Vec<u32> = (0..length).map(|i| ((i * 7919 + 11) % one.config.vocab_size) as u32).collect();
     if one.config.vocab_size != other.config.vocab_size || one.config.block_size != other.config.block_size {
-        return Err(Error::Different("the two models have different shapes".to_owned()));
+        return Err(CheckProblem::Shapes.into());
     }
     let logits = |model: ModelView| -> Result<Vec<f32>> { Ok(model.logits(&ids)?.flatten_all()?.to_vec1()?) };
     let (first, second) = (logits(one)?, logits(other)?);
-    // `f32::max` passes over NaN: what is not finite has to be looked for.
+    // `f32::max` ignores NaN.
     if let Some(logit) = first.iter().chain(&second).find(|logit| !logit.is_finite()) {
-        let culprit = not_finite(one, other)?;
-        let culprit =
-            culprit.unwrap_or_else(|| "all weights are finite, but the activations overflow".to_owned());
-        return Err(Error::NotFinite(format!("a logit is {logit}: {culprit}")));
+        let culprit = not_finite(one, other)?.unwrap_or(Culprit::Activations);
+        return Err(CheckProblem::Logit { logit: *logit, culprit }.into());
     }
     let difference = first.iter().zip(&second).fold(0f32, |most, (a, b)| most.max((a - b).abs()));
     let largest_logit = first.iter().fold(0f32, |most, a| most.max(a.abs()));
@@ -48,30 +75,28 @@ pub fn check_written(original: ModelView, written: ModelView, exact: bool) -> Re
     let LogitsComparison { largest_difference, largest_logit } = compare_logits(original, written)?;
     // A few tokens do not see every weight.
     if let Some(culprit) = overflow(original, written)? {
-        return Err(Error::NotFinite(culprit));
+        return Err(CheckProblem::NotFinite(culprit).into());
     }
     if exact && largest_difference > 1e-4 * largest_logit.max(1.0) {
-        return Err(Error::Different(format!(
-            "the written model computes something else: a logit differs by {largest_difference}; nothing was kept"
-        )));
+        return Err(CheckProblem::Different { difference: largest_difference }.into());
     }
     Ok(largest_difference)
 }
 
-/// What to say of the first tensor with values that are not finite: in the original, or since it was written.
-fn not_finite(original: ModelView, written: ModelView) -> Result<Option<String>> {
+/// The first tensor with values that are not finite: in the original, or since it was written.
+fn not_finite(original: ModelView, written: ModelView) -> Result<Option<Culprit>> {
     for spec in specs(original.config) {
         if let Some(tensor) = original.tensors.plain(&spec.name)?
             && !is_finite(&tensor)?
         {
-            return Ok(Some(format!("{} of the model itself has values that are not finite", spec.name)));
+            return Ok(Some(Culprit::Original { name: spec.name }));
         }
     }
     overflow(original, written)
 }
 
-/// What to say of the first tensor that is finite in the original and not in what was written.
-fn overflow(original: ModelView, written: ModelView) -> Result<Option<String>> {
+/// The first tensor that is finite in the original and not in the written model.
+fn overflow(original: ModelView, written: ModelView) -> Result<Option<Culprit>> {
     for spec in specs(original.config) {
         let (Some(before), Some(after)) =
             (original.tensors.plain(&spec.name)?, written.tensors.plain(&spec.name)?)
@@ -80,11 +105,7 @@ fn overflow(original: ModelView, written: ModelView) -> Result<Option<String>> {
         };
         if !is_finite(&after)? && is_finite(&before)? {
             let largest = before.abs()?.flatten_all()?.max(0)?.to_scalar::<f32>()?;
-            return Ok(Some(format!(
-                "{} overflows in the element type that it was written in (its largest value is {largest}); \
-                 nothing was kept, choose one with a larger range",
-                spec.name
-            )));
+            return Ok(Some(Culprit::Overflow { name: spec.name, largest }));
         }
     }
     Ok(None)

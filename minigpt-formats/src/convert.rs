@@ -1,14 +1,16 @@
-//! Conversions: a model of any format becomes what another tool reads. Files are written beside their place, checked, and
-//! put in place only then.
+//! Converts models of any format for other tools. Files are written beside their destination, checked, and only then moved
+//! there.
 
 use crate::Progress;
 use crate::chat_template::ChatTemplate;
 use crate::check::check_written;
-use crate::error::{Error, Result};
+use crate::error::{Error, ModelFileProblem, Result};
 use crate::gguf::FileType;
 use crate::hugging_face::{self, SaveOptions};
 use crate::mapped_model::{ExtraKeys, MappedModel, TypeCount};
+use crate::nanogpt::DATASET;
 use crate::on_disk::{FileFormat, OnDisk};
+use crate::other_tools::ConversionNote;
 use crate::{gguf, nanogpt};
 use minigpt_files::{NewFolder, OutputFolder, is_there, move_file};
 use minigpt_kernels::ElementType;
@@ -18,17 +20,17 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// For whom a model is written.
+/// The tool that a model is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// A folder for Hugging Face transformers, and for us.
+    /// A folder for Hugging Face transformers and for MiniGPT.
     HuggingFace {
-        /// The element type of the weights; without it f32, but quantised weights stay as they are where they can.
+        /// The element type of the weights. Default: f32, but quantized weights stay as they are.
         element_type: Option<ElementType>,
-        /// The most bytes of weights in one file; all in one without it.
+        /// The most bytes of weights per file. Default: one file.
         shard: Option<u64>,
     },
-    /// A `ckpt.pt` for nanoGPT, and beside it a `meta.pkl` where the vocabulary is one of characters.
+    /// A `ckpt.pt` for nanoGPT, with a `meta.pkl` beside it if the vocabulary consists of characters.
     NanoGpt,
     /// A file of this type for llama.cpp.
     Gguf(FileType),
@@ -37,15 +39,15 @@ pub enum Target {
 /// What to write, where and how.
 #[derive(Debug, Clone, Copy)]
 pub struct Conversion<'a> {
-    /// For whom.
+    /// For which tool.
     pub target: Target,
     /// The folder or the file to write.
     pub out: &'a Path,
-    /// Whether what is in the way may be replaced.
+    /// Whether existing files may be replaced.
     pub replace: bool,
     /// Whether to check that the written model computes the same.
     pub check: bool,
-    /// How the model was trained, which a checkpoint of nanoGPT's says too.
+    /// How the model was trained, for a nanoGPT checkpoint.
     pub training: Option<&'a nanogpt::NanoGptTraining>,
 }
 
@@ -54,19 +56,16 @@ pub struct Conversion<'a> {
 pub struct Converted {
     /// The element types of what was written, most bytes first.
     pub types: Vec<TypeCount>,
-    /// The largest difference of a logit between the original and what was written, where it was checked.
+    /// The largest difference of a logit between the original and the written model, if it was checked.
     pub largest_difference: Option<f32>,
-    /// What a person should know about it.
-    pub notes: Vec<String>,
+    /// Notes for the person who converts.
+    pub notes: Vec<ConversionNote>,
 }
 
-/// The folder under nanoGPT's `data/` where its `sample.py` looks for the characters.
-const DATASET: &str = "minigpt";
-
-/// Writes a model with its tokenizer for another tool. All of it appears at `conversion.out`, or nothing does.
+/// Writes a model with its tokenizer for another tool: all files appear at `conversion.out`, or none.
 ///
 /// # Errors
-/// The target can't express the model; something is in the way; what was written does not compute the same.
+/// The target cannot express the model; a file is in the way; or the written model does not compute the same.
 pub fn convert(
     files: &OnDisk,
     model: &MappedModel,
@@ -119,12 +118,12 @@ impl Job<'_> {
         Ok(Converted { types, largest_difference, notes: Vec::new() })
     }
 
-    /// How the model is spoken to: as its files say, or as its vocabulary does.
+    /// The chat template of the model's files, or that of question/answer training.
     fn template(&self) -> Result<Option<ChatTemplate>> {
         Ok(ChatTemplate::of(self.files)?.or_else(|| ChatTemplate::of_questions(self.tokenizer?)))
     }
 
-    /// The further keys of the model's `config.json`; where it does not say which token ends a text, its template does.
+    /// The further keys of the model's `config.json`. Special tokens that it does not name are those of the template.
     fn extra(&self, template: Option<&ChatTemplate>) -> ExtraKeys {
         let mut extra = self.model.extra().clone();
         if let (Some(template), Some(tokenizer)) = (template, self.tokenizer) {
@@ -137,7 +136,7 @@ impl Job<'_> {
         extra
     }
 
-    /// A folder whose weights are the quantised file as it is.
+    /// Writes a folder with a copy of the quantized file.
     fn copy_gguf(&self, extra: &ExtraKeys, folder: &Path) -> Result<()> {
         let path = &self.files.path;
         let from =
@@ -148,8 +147,8 @@ impl Job<'_> {
 
     fn to_nanogpt(&self, progress: Progress) -> Result<Converted> {
         let out = self.conversion.out;
-        if let Some(reason) = nanogpt::refusal(self.model.config()) {
-            return Err(Error::bad(&self.files.path, reason));
+        if let Some(problem) = nanogpt::refusal(self.model.config()) {
+            return Err(Error::bad(&self.files.path, problem));
         }
         let characters = match self.tokenizer {
             Some(Tokenizer::Char(characters)) => Some(characters),
@@ -159,8 +158,8 @@ impl Job<'_> {
         let mut notes = Vec::new();
         if let Some(characters) = characters {
             let meta = out.with_file_name("meta.pkl");
-            notes.push(format!("put {} into nanoGPT's data/{DATASET}/", meta.display()));
-            let path = staged.file(meta)?;
+            let path = staged.file(meta.clone())?;
+            notes.push(ConversionNote::PutMeta { meta });
             minigpt_files::write_file(&path, &nanogpt::meta_pkl(characters.tokens()))?;
         }
         // The last one to be put in place: where a checkpoint is, its vocabulary is too.
@@ -169,13 +168,11 @@ impl Job<'_> {
         let training = self.conversion.training.unwrap_or(&untrained);
         nanogpt::save(self.model.view(), characters.map(|_| DATASET), training, &checkpoint, progress)?;
         if training.optimizer.is_none() {
-            let note = "it has no state of the optimizer: where nanoGPT trains it further, AdamW begins anew";
-            notes.push(note.to_owned());
+            notes.push(ConversionNote::NoOptimizer);
         }
         let exact = self.model.config().activation_function == Activation::Gelu;
         if self.model.config().activation_function == Activation::GeluNew {
-            let note = "nanoGPT computes the exact GELU; this model was trained with its tanh formula";
-            notes.push(note.to_owned());
+            notes.push(ConversionNote::NanoGptGelu);
         }
         let largest_difference = self.check(&checkpoint, exact)?;
         let types = written_types(&checkpoint)?;
@@ -185,10 +182,10 @@ impl Job<'_> {
 
     fn to_gguf(&self, file_type: FileType, progress: Progress) -> Result<Converted> {
         let config = self.model.config();
-        if let Some(reason) = gguf::refusal(config) {
-            return Err(Error::bad(&self.files.path, reason));
+        if let Some(problem) = gguf::refusal(config) {
+            return Err(Error::bad(&self.files.path, problem));
         }
-        let missing = || Error::bad(&self.files.path, "holds no tokenizer (tokenizer.json)");
+        let missing = || Error::bad(&self.files.path, ModelFileProblem::NoTokenizer);
         let tokenizer = self.tokenizer.ok_or_else(missing)?;
         let template = self.template()?;
         let turn_end = template.as_ref().and_then(|template| template.token("eos_token"));
@@ -205,7 +202,7 @@ impl Job<'_> {
         let largest_difference = self.check(&path, exact)?;
         let types = written_types(&path)?;
         staged.put_in_place()?;
-        let mut notes: Vec<String> = approximation.map(str::to_owned).into_iter().collect();
+        let mut notes: Vec<ConversionNote> = approximation.into_iter().collect();
         notes.extend(gguf::fallback(config, file_type)?);
         Ok(Converted { types, largest_difference, notes })
     }
@@ -220,17 +217,17 @@ impl Job<'_> {
     }
 }
 
-/// The element types of a model that was written.
+/// The element types of a written model.
 fn written_types(path: &Path) -> Result<Vec<TypeCount>> {
     Ok(OnDisk::open(path)?.model()?.type_counts())
 }
 
-/// Files that are written out of sight, and put in their places when all of them are whole. Dropped before that, nothing
-/// has happened.
+/// Files that are written in a temporary folder and moved to their destinations when all are complete. If dropped before,
+/// nothing has changed.
 struct Staged {
     folder: NewFolder,
     replace: bool,
-    /// Where each file is, and where it belongs.
+    /// The temporary path and the destination of each file.
     files: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -244,7 +241,7 @@ impl Staged {
         })
     }
 
-    /// Where to write the file that belongs at `target`.
+    /// The temporary path for the file at `target`.
     fn file(&mut self, target: PathBuf) -> Result<PathBuf> {
         in_the_way(&target, self.replace)?;
         let staged = self.folder.path().join(target.file_name().unwrap_or_default());
@@ -274,7 +271,7 @@ impl Staged {
 
 fn in_the_way(path: &Path, replace: bool) -> Result<()> {
     if path.is_dir() {
-        return Err(Error::bad(path, "is a folder; name a file"));
+        return Err(Error::bad(path, ModelFileProblem::IsFolder));
     }
     if !replace && is_there(path)? {
         Err(minigpt_files::Error::Exists { path: path.to_owned() }.into())

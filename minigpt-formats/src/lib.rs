@@ -1,15 +1,15 @@
 //! Models in files: Hugging Face folders, torch archives, nanoGPT checkpoints and GGUF files, read, written and checked.
 //!
-//! A model *is* a Hugging Face GPT-2 folder; everything else is converted from and to it. Files come from anywhere and
-//! are not trusted: what they claim is checked against the bytes that there are before memory is asked for.
+//! A model *is* a Hugging Face GPT-2 folder; other formats are converted from and to it. Files are not trusted: what they claim
+//! is checked against the bytes that there are before memory is allocated. Pickles are read as data and never executed. The
+//! crate never uses the network and never prints.
 //!
-//! It never executes what a file says (a pickle is read as data), never reaches the network, and never prints.
+//! Start with [`load`] and [`hugging_face::save`]; then [`OnDisk`] (a model of any format, found and mapped, not yet in
+//! memory), [`MappedModel`] (its tensors) and [`convert()`] (from any format to another, [checked](check)). Each of
+//! [`hugging_face`], [`torch`], [`nanogpt`], [`gguf`] and `state_dict` (two decoders that people write themselves in PyTorch)
+//! has the readers and writers of a format, and an enum of what can be wrong with its files.
 //!
-//! Begin with [`load`] and [`hugging_face::save`]; then [`OnDisk`] (a model of any format, found and mapped, not yet in
-//! memory), [`MappedModel`] (its tensors) and [`convert()`] (from any format to another, [checked](check)). [`hugging_face`],
-//! [`torch`], [`nanogpt`] and [`gguf`] know one format each, `state_dict` the tensors of two decoders that people write
-//! themselves, [`tensor_view`] what a tensor in a file is.
-//!
+//! # Example
 //! ```
 //! use minigpt_formats::{OnDisk, hugging_face, load};
 //! use minigpt_model::{Config, Device, Gpt};
@@ -34,16 +34,18 @@ mod layout;
 mod mapped_model;
 pub mod nanogpt;
 mod on_disk;
+mod other_tools;
 mod state_dict;
 pub mod tensor_view;
 pub mod torch;
 
 pub use chat_template::ChatTemplate;
 pub use convert::{Conversion, Converted, Target, convert};
-pub use error::{Error, Result};
-pub use mapped_model::{ExtraKeys, Loaded, MappedModel, TypeCount};
-pub use on_disk::{FileFormat, OnDisk, load, load_config};
-pub use state_dict::Architecture;
+pub use error::{Error, ModelFileProblem, Result};
+pub use mapped_model::{ExtraKeys, Loaded, MappedModel, TensorMismatch, TensorsProblem, TypeCount};
+pub use on_disk::{FileFormat, OnDisk, TokenizerOrigin, load, load_config};
+pub use other_tools::{ConversionNote, Feature, NotExpressible, OtherDecoder, Unsupported};
+pub use state_dict::{Architecture, StateDictNote, StateDictProblem, TensorNames};
 
-/// Called while a model is being written, with the bytes written so far and the bytes in all.
+/// Called while a model is being written, with the bytes written so far and the total.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);

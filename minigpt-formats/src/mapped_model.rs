@@ -1,4 +1,4 @@
-//! A model as its files describe it: every tensor found, named and measured, none of them in memory.
+//! A model as its files describe it: its tensors are found and checked, but not yet in memory.
 
 use crate::error::{Error, Result};
 use crate::hugging_face::config_json;
@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write as _;
+use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,10 +22,77 @@ use std::sync::Arc;
 /// How many tensors of one kind an error lists.
 const LISTED: usize = 1000;
 
-/// The keys of a `config.json` that this decoder has no use for; they are written back, so that nothing is lost.
+/// Why some tensors do not make a model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts say what the variants and fields are")]
+pub enum TensorsProblem {
+    #[error("has {name} twice")]
+    Twice { name: String },
+    #[error("the tensors claim more elements than the file has")]
+    TooManyElements,
+    #[error("the weights do not fit config.json{}", lines(.0))]
+    Mismatches(Vec<TensorMismatch>),
+}
+
+/// A tensor that is not as the configuration asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the texts below say what the variants and fields are")]
+pub enum TensorMismatch {
+    Missing {
+        name: String,
+        shape: Vec<usize>,
+    },
+    MoreMissing(usize),
+    Unexpected {
+        name: String,
+        shape: Vec<usize>,
+    },
+    /// A bias that the configuration switches off.
+    SwitchedOff {
+        name: String,
+        switch: &'static str,
+    },
+    MoreUnexpected(usize),
+    Shape {
+        name: String,
+        shape: Vec<usize>,
+        expected: Vec<usize>,
+    },
+    ElementType {
+        name: String,
+        element_type: String,
+    },
+    MoreWrong(usize),
+}
+
+impl fmt::Display for TensorMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Missing { name, shape } => write!(f, "missing: {name} {shape:?}"),
+            Self::MoreMissing(count) => write!(f, "missing: {count} more"),
+            Self::Unexpected { name, shape } => write!(f, "unexpected: {name} {shape:?}"),
+            Self::SwitchedOff { name, switch } => write!(f, "unexpected: {name} ({switch} is off)"),
+            Self::MoreUnexpected(count) => write!(f, "unexpected: {count} more"),
+            Self::Shape { name, shape, expected } => {
+                write!(f, "wrong: {name} is {shape:?}, not {expected:?}")
+            }
+            Self::ElementType { name, element_type } => {
+                write!(f, "wrong: {name} is of type {element_type}, not f32, f16 or bf16")
+            }
+            Self::MoreWrong(count) => write!(f, "wrong: {count} more"),
+        }
+    }
+}
+
+/// Each item on a line of its own.
+fn lines(mismatches: &[TensorMismatch]) -> String {
+    mismatches.iter().map(|mismatch| format!("\n  {mismatch}")).collect()
+}
+
+/// The keys of a `config.json` that this decoder does not use. They are written back, so that nothing is lost.
 pub type ExtraKeys = Map<String, Value>;
 
-/// A model in memory, and what else its files said.
+/// A model in memory, and the further keys of its files.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     /// The model.
@@ -39,9 +106,9 @@ pub struct Loaded {
 pub struct TypeCount {
     /// The element type's name.
     pub dtype: String,
-    /// How many tensors there are.
+    /// The number of tensors.
     pub tensors: usize,
-    /// How many bytes their elements take.
+    /// The bytes of their elements.
     pub bytes: u64,
 }
 
@@ -71,7 +138,7 @@ impl<'a> MappedModel<'a> {
     /// A model from the tensors of these files; `path` is for messages.
     ///
     /// # Errors
-    /// The tensors are not those of the configuration: all that is wrong is listed.
+    /// The tensors do not fit the configuration; the error lists all mismatches.
     pub(crate) fn new(
         path: &Path,
         config: Config,
@@ -87,12 +154,12 @@ impl<'a> MappedModel<'a> {
         // Tensors that share bytes could claim any amount of memory.
         let held: u64 = files.iter().map(|file| file.bytes().len() as u64).sum();
         if wanted.values().map(TensorView::bytes).sum::<u64>() > held {
-            return Err(Error::bad(path, "the tensors claim more elements than the file has"));
+            return Err(Error::bad(path, TensorsProblem::TooManyElements));
         }
         Ok(Self { config, extra, tensors: wanted, files })
     }
 
-    /// What the model is.
+    /// The configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -125,7 +192,7 @@ impl<'a> MappedModel<'a> {
         counts
     }
 
-    /// Whether some tensors are quantised.
+    /// Whether some tensors are quantized.
     pub fn is_quantized(&self) -> bool {
         self.tensors.values().any(|tensor| tensor.elements.is_quantized())
     }
@@ -135,19 +202,19 @@ impl<'a> MappedModel<'a> {
         ModelView { config: &self.config, tensors: self }
     }
 
-    /// The model in memory.
+    /// Loads the model into memory.
     pub fn load(self, device: &Device) -> Result<Loaded> {
         self.load_as(device, None)
     }
 
-    /// The model, ready to run. On the CPU, f32 matrices in GPT-2's layout are at first read where they are mapped; if an
+    /// Loads the model to run it. On the CPU, f32 matrices in GPT-2's layout are at first read where they are mapped; if an
     /// element type is given, all matrices are converted to it.
     pub fn load_as(self, device: &Device, element_type: Option<ElementType>) -> Result<Loaded> {
         let element_type = element_type.filter(|_| device.is_cpu());
         let specs = specs(&self.config);
         let weight = |spec: &Spec| {
             let Some(tensor) = self.tensors.get(&spec.name) else { return Ok(None) };
-            // A table is quantised where it lies, piece by piece; the weight of a linear layer is copied, because it is transposed.
+            // A table is quantized where it lies, piece by piece; the weight of a linear layer is copied, because it is transposed.
             let as_it_is = element_type.is_none_or(|element_type| element_type == ElementType::F32);
             let in_pieces = spec.is_quantizable() && !spec.is_linear_weight();
             let stays = device.is_cpu() && (as_it_is || in_pieces);
@@ -211,7 +278,7 @@ fn by_our_names<'a>(
             continue;
         }
         if tensors.insert(ours.to_owned(), tensor).is_some() {
-            return Err(Error::bad(path, format!("holds {ours} twice")));
+            return Err(Error::bad(path, TensorsProblem::Twice { name: ours.to_owned() }));
         }
     }
     Ok(tensors)
@@ -224,45 +291,44 @@ fn check(path: &Path, config: &Config, tensors: &BTreeMap<String, TensorView>) -
     let (mut missing, mut unexpected, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
     for spec in specs.iter().filter(|spec| spec.absent.is_none()) {
         if !tensors.contains_key(&spec.name) {
-            missing.push(format!("{} {:?}", spec.name, spec.shape));
+            missing.push(TensorMismatch::Missing { name: spec.name.clone(), shape: spec.shape.clone() });
         }
     }
     for (name, tensor) in tensors {
+        let (name, shape) = (name.clone(), tensor.shape.clone());
         match known.remove(name.as_str()) {
-            Some(spec) if spec.shape != tensor.shape => {
-                wrong.push(format!("{name} is {:?}, not {:?}", tensor.shape, spec.shape));
+            Some(spec) if spec.shape != shape => {
+                wrong.push(TensorMismatch::Shape { name, shape, expected: spec.shape.clone() });
             }
-            Some(spec) if spec.absent.is_some() && !config_json::is_gpt2(config) => {
-                unexpected.push(format!("{name} ({} is off)", spec.absent.unwrap_or_default()));
+            Some(Spec { absent: Some(switch), .. }) if !config_json::is_gpt2(config) => {
+                unexpected.push(TensorMismatch::SwitchedOff { name, switch });
             }
             Some(_) => {
-                if let Elements::Other { name: other, .. } = &tensor.elements {
-                    wrong.push(format!("{name} is of type {other}, not f32, f16 or bf16"));
+                if let Elements::Other { name: element_type, .. } = &tensor.elements {
+                    wrong.push(TensorMismatch::ElementType { name, element_type: element_type.clone() });
                 }
             }
             // A tied head is the token embedding; files that carry it twice are common.
             None if name == "lm_head.weight" => {}
-            None => unexpected.push(format!("{name} {:?}", tensor.shape)),
+            None => unexpected.push(TensorMismatch::Unexpected { name, shape }),
         }
     }
-    let mut message = String::new();
-    for (kind, names) in [("missing", missing), ("unexpected", unexpected), ("wrong", wrong)] {
-        list(&mut message, kind, &names);
-    }
-    if message.is_empty() {
+    let mut mismatches = listed(missing, TensorMismatch::MoreMissing);
+    mismatches.extend(listed(unexpected, TensorMismatch::MoreUnexpected));
+    mismatches.extend(listed(wrong, TensorMismatch::MoreWrong));
+    if mismatches.is_empty() {
         Ok(specs.into_iter().filter(|spec| spec.absent.is_none()).collect())
     } else {
-        Err(Error::bad(path, format!("the weights do not fit config.json{message}")))
+        Err(Error::bad(path, TensorsProblem::Mismatches(mismatches)))
     }
 }
 
-fn list(message: &mut String, kind: &str, names: &[String]) {
-    for name in names.iter().take(LISTED) {
-        let _ = write!(message, "\n  {kind}: {name}");
-    }
-    if names.len() > LISTED {
-        let _ = write!(message, "\n  {kind}: {} more", names.len() - LISTED);
-    }
+/// The first items, and how many more there are.
+fn listed(mut items: Vec<TensorMismatch>, more: fn(usize) -> TensorMismatch) -> Vec<TensorMismatch> {
+    let count = items.len().saturating_sub(LISTED);
+    items.truncate(LISTED);
+    items.extend((count > 0).then(|| more(count)));
+    items
 }
 
 #[cfg(test)]

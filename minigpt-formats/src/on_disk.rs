@@ -1,15 +1,17 @@
-//! A model on disk, in any format, before it is in memory: which files it has, and which tokenizer belongs to it.
+//! A model on disk in any format, before it is loaded: its files, and the tokenizer that belongs to it.
 
-use crate::error::{Error, Result};
-use crate::gguf;
+use crate::error::{Error, ModelFileProblem, Result};
+use crate::gguf::{self, GgufProblem};
 use crate::hugging_face::config_json;
 use crate::hugging_face::weight_files::WeightFiles;
 use crate::mapped_model::{ExtraKeys, Loaded, MappedModel};
 use crate::nanogpt;
-use crate::state_dict::{self, Architecture, StateDict};
+use crate::state_dict::{self, Architecture, StateDict, StateDictNote};
 use minigpt_files::{Mapped, is_there};
 use minigpt_model::{Config, Device};
 use minigpt_tokenizer::Tokenizer;
+use serde::{Serialize, Serializer};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Loads a model folder (or a file of nanoGPT's or llama.cpp's), with plain weights as f32 on `device`. Each tensor is
@@ -27,43 +29,71 @@ pub fn load_config(path: &Path) -> Result<Config> {
     }
 }
 
-/// Who writes such files.
+/// The format of a model's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFormat {
     /// A Hugging Face folder; ours are such folders too.
     HuggingFace,
     /// nanoGPT's `ckpt.pt`.
     NanoGpt,
-    /// A GGUF file of llama.cpp's.
+    /// A GGUF file, as llama.cpp reads.
     Gguf,
     /// A state dictionary that `torch.save` wrote.
     StateDict(Architecture),
 }
 
-impl FileFormat {
-    /// Its name in messages.
-    pub fn name(self) -> &'static str {
+impl fmt::Display for FileFormat {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Self::HuggingFace => "Hugging Face folder",
-            Self::NanoGpt => "nanoGPT checkpoint",
-            Self::Gguf => "GGUF file",
-            Self::StateDict(Architecture::QuestionAnswering) => {
-                "state dictionary of the question answering model"
-            }
-            Self::StateDict(Architecture::Textbook) => "state dictionary of the textbook's model",
+            Self::HuggingFace => f.write_str("Hugging Face folder"),
+            Self::NanoGpt => f.write_str("nanoGPT checkpoint"),
+            Self::Gguf => f.write_str("GGUF file"),
+            Self::StateDict(architecture) => write!(f, "state dictionary of the {architecture}"),
         }
     }
 }
 
-/// What to say of a file that is nothing of the kind.
-const NO_MODEL: &str = "is no model: it is not a folder, not a GGUF file, and not a zip archive as torch.save writes it since version 1.6";
+impl Serialize for FileFormat {
+    /// Writes the English name.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
 
-/// GPT-2's tokens; nanoGPT rounds their number up.
+/// Where a model's tokenizer was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenizerOrigin {
+    /// A file, a folder or a built-in tokenizer of this name.
+    Named(String),
+    /// The GGUF file of the model.
+    Gguf,
+    /// GPT-2's, because the model has as many tokens.
+    Gpt2Size,
+}
+
+impl fmt::Display for TokenizerOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Self::Named(name) => name,
+            Self::Gguf => "from the GGUF file",
+            Self::Gpt2Size => "gpt2, by its number of tokens",
+        })
+    }
+}
+
+impl Serialize for TokenizerOrigin {
+    /// Writes the English text.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The number of GPT-2's tokens, and the same rounded up by nanoGPT.
 const GPT2_TOKENS: [usize; 2] = [50_257, 50_304];
 
 /// A model folder, a nanoGPT checkpoint or a GGUF file, mapped and not yet read.
 pub struct OnDisk {
-    /// Where it is.
+    /// The folder or file.
     pub path: PathBuf,
     files: Files,
 }
@@ -79,7 +109,7 @@ impl OnDisk {
     /// Finds and maps the files of a model.
     pub fn open(path: &Path) -> Result<Self> {
         if !is_there(path)? {
-            return Err(Error::bad(path, "there is no such file or folder"));
+            return Err(Error::bad(path, ModelFileProblem::Missing));
         }
         let files = if path.is_dir() {
             let config = config_json::open(&path.join("config.json"))?;
@@ -92,13 +122,13 @@ impl OnDisk {
                     Some(architecture) => Files::StateDict(architecture, file),
                     None => Files::NanoGpt(file),
                 },
-                _ => return Err(Error::bad(path, NO_MODEL)),
+                _ => return Err(Error::bad(path, ModelFileProblem::NotAModel)),
             }
         };
         Ok(Self { path: path.to_owned(), files })
     }
 
-    /// Who wrote the files.
+    /// The format of the files.
     pub fn format(&self) -> FileFormat {
         match self.files {
             Files::HuggingFace(..) => FileFormat::HuggingFace,
@@ -119,7 +149,6 @@ impl OnDisk {
     /// The model that the files describe, checked as a whole, and not yet in memory.
     pub fn model(&self) -> Result<MappedModel<'_>> {
         let path = &self.path;
-        let failed = |message| Error::bad(path, message);
         match &self.files {
             Files::HuggingFace(config, files) => {
                 let (config, extra) = *config.clone();
@@ -127,62 +156,62 @@ impl OnDisk {
                 MappedModel::new(&files.path, config, extra, tensors, files.maps())
             }
             Files::NanoGpt(file) => {
-                let (config, tensors) = nanogpt::read(file.bytes()).map_err(failed)?;
+                let (config, tensors) =
+                    nanogpt::read(file.bytes()).map_err(|problem| Error::bad(path, problem))?;
                 MappedModel::new(path, config, ExtraKeys::new(), tensors, vec![file])
             }
             Files::Gguf(file) => {
+                let failed = |problem: GgufProblem| Error::bad(path, problem);
                 let contents = gguf::Contents::read(file.bytes()).map_err(failed)?;
                 let (config, extra) = contents.config().map_err(failed)?;
                 let tensors = contents.tensors(&config);
                 MappedModel::new(path, config, extra, tensors, vec![file])
             }
-            Files::StateDict(..) => Err(failed(
-                "is a state dictionary, which does not say all of its model (the number of heads, for one): import it \
-                 first"
-                    .to_owned(),
-            )),
+            Files::StateDict(..) => Err(Error::bad(path, ModelFileProblem::StateDictionary)),
         }
     }
 
-    /// What the tensors of a state dictionary say of their model, with [`Architecture::ASSUMED`] taken as such a model has
-    /// them; and what a person should know about it. Other files say all of it themselves.
-    pub fn assumed(&self) -> Result<Option<(Config, Vec<String>)>> {
+    /// For a state dictionary, the configuration that its tensors suggest, with notes. The settings in
+    /// [`Architecture::ASSUMED`] are assumptions. `None` for other formats, whose files have the whole configuration.
+    pub fn assumed(&self) -> Result<Option<(Config, Vec<StateDictNote>)>> {
         let Files::StateDict(_, file) = &self.files else { return Ok(None) };
         let StateDict { config, notes, .. } = self.state_dict(file)?;
         Ok(Some((config, notes)))
     }
 
-    /// The model that a state dictionary's tensors make with this configuration, which is [`Self::assumed`] or a change of
-    /// it; that of other files is their own.
+    /// The model that a state dictionary's tensors make with this configuration, which is [`Self::assumed`] with or without
+    /// changes. Other formats have a configuration of their own, which is used instead.
     pub fn model_as(&self, config: Config) -> Result<MappedModel<'_>> {
         let Files::StateDict(_, file) = &self.files else { return self.model() };
-        config.validate().map_err(|e| Error::bad(&self.path, e.to_string()))?;
+        config.validate().map_err(|e| Error::bad(&self.path, e))?;
         let StateDict { tensors, .. } = self.state_dict(file)?;
         MappedModel::new(&self.path, config, ExtraKeys::new(), tensors, vec![file])
     }
 
     fn state_dict<'a>(&self, file: &'a Mapped) -> Result<StateDict<'a>> {
-        StateDict::read(file.bytes()).map_err(|message| Error::bad(&self.path, message))
+        StateDict::read(file.bytes()).map_err(|problem| Error::bad(&self.path, problem))
     }
 
-    /// The tokenizer that is named (`gpt2`, a file, a folder, nanoGPT's `meta.pkl`), or the one that lies with the model,
-    /// and where it came from.
+    /// The named tokenizer (`gpt2`, a file, a folder, nanoGPT's `meta.pkl`), or else the one that lies with the model; and where
+    /// it was found.
     ///
     /// # Errors
-    /// It has more tokens than the model.
-    pub fn tokenizer(&self, named: Option<&str>, config: &Config) -> Result<Option<(Tokenizer, String)>> {
+    /// The tokenizer has more tokens than the model.
+    pub fn tokenizer(
+        &self,
+        named: Option<&str>,
+        config: &Config,
+    ) -> Result<Option<(Tokenizer, TokenizerOrigin)>> {
         let found = match named {
-            Some(name) => Some((by_name(name)?, name.to_owned())),
+            Some(name) => Some((by_name(name)?, TokenizerOrigin::Named(name.to_owned()))),
             None => self.beside(config)?,
         };
-        if let Some((tokenizer, name)) = &found {
+        if let Some((tokenizer, origin)) = &found {
             let (tokens, vocab_size) = (tokenizer.vocab_size(), config.vocab_size);
             if tokens > vocab_size {
-                let message = format!(
-                    "{name}: the tokenizer has {tokens} tokens, but the model was made for {vocab_size}: these two do \
-                     not belong together"
-                );
-                return Err(Error::bad(&self.path, message));
+                let origin = origin.clone();
+                let problem = ModelFileProblem::TokenizerTooLarge { origin, tokens, vocab_size };
+                return Err(Error::bad(&self.path, problem));
             }
         }
         Ok(found)
@@ -193,34 +222,34 @@ impl OnDisk {
         Ok(self.tokenizer(None, self.model()?.config())?.map(|(tokenizer, _)| tokenizer))
     }
 
-    /// The tokenizer in a folder or a GGUF file, the vocabulary beside a checkpoint, or GPT-2's if the number of tokens is
-    /// its.
-    fn beside(&self, config: &Config) -> Result<Option<(Tokenizer, String)>> {
+    /// The tokenizer in a folder or a GGUF file, the vocabulary beside a checkpoint, or GPT-2's if the number of tokens fits.
+    fn beside(&self, config: &Config) -> Result<Option<(Tokenizer, TokenizerOrigin)>> {
+        let named = |name: &str| TokenizerOrigin::Named(name.to_owned());
         if let Some(bytes) = self.gguf() {
             let tokenizer = gguf::tokenizer(bytes, &self.path)?;
-            return Ok(tokenizer.map(|tokenizer| (tokenizer, "from the GGUF file".to_owned())));
+            return Ok(tokenizer.map(|tokenizer| (tokenizer, TokenizerOrigin::Gguf)));
         }
         if let Files::HuggingFace(..) = self.files {
             for name in ["tokenizer.json", "vocab.json"] {
                 if is_there(&self.path.join(name))? {
-                    return Ok(Some((Tokenizer::open(&self.path)?, name.to_owned())));
+                    return Ok(Some((Tokenizer::open(&self.path)?, named(name))));
                 }
             }
             return Ok(None);
         }
         let meta = self.path.with_file_name("meta.pkl");
         if is_there(&meta)? {
-            return Ok(Some((nanogpt::read_meta(&meta)?, "meta.pkl".to_owned())));
+            return Ok(Some((nanogpt::read_meta(&meta)?, named("meta.pkl"))));
         }
         if let Some(meta) = self.meta_of_dataset()? {
-            return Ok(Some((nanogpt::read_meta(&meta)?, meta.display().to_string())));
+            return Ok(Some((nanogpt::read_meta(&meta)?, named(&meta.display().to_string()))));
         }
         let vocabulary = self.path.with_file_name("vocab.json");
         if self.format() == FileFormat::StateDict(Architecture::QuestionAnswering) && is_there(&vocabulary)? {
-            return Ok(Some((Tokenizer::open(&vocabulary)?, "vocab.json".to_owned())));
+            return Ok(Some((Tokenizer::open(&vocabulary)?, named("vocab.json"))));
         }
         let is_gpt2 = GPT2_TOKENS.contains(&config.vocab_size);
-        Ok(is_gpt2.then(|| (Tokenizer::gpt2(), "gpt2, by its number of tokens".to_owned())))
+        Ok(is_gpt2.then(|| (Tokenizer::gpt2(), TokenizerOrigin::Gpt2Size)))
     }
 }
 

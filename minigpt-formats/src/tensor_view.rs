@@ -1,26 +1,26 @@
-//! Tensors as files have them: described, checked against the bytes that there are, and not yet in memory.
+//! Tensors in files: described, checked against the bytes of the file, and not yet in memory.
 
 use candle_core::{DType, Device, Result, Tensor};
 use minigpt_kernels::{ElementType, QuantizedMatrix};
 use minigpt_model::Weight;
 use std::borrow::Cow;
 
-/// How the elements of a tensor in a file are written.
+/// The element type of a tensor in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Elements {
-    /// As weights can be.
+    /// A type that weights can have.
     Weights(ElementType),
-    /// As weights can't be, such as integers.
+    /// A type that weights cannot have, such as integers.
     Other {
-        /// What the file calls the type.
+        /// The type's name in the file.
         name: String,
-        /// The bytes of an element; 0 where a byte has several.
+        /// The bytes per element; 0 if a byte holds several.
         bytes: usize,
     },
 }
 
 impl Elements {
-    /// The name that people know the type by.
+    /// The usual name of the type.
     pub fn name(&self) -> &str {
         match self {
             Self::Weights(element_type) => element_type.name(),
@@ -28,7 +28,7 @@ impl Elements {
         }
     }
 
-    /// How many bytes `count` elements take, if they fill whole blocks.
+    /// The bytes of `count` elements, if they fill whole blocks.
     pub(crate) fn bytes(&self, count: usize) -> Option<usize> {
         match self {
             Self::Weights(element_type) => element_type.bytes(count),
@@ -58,18 +58,18 @@ impl From<ElementType> for Elements {
 /// A tensor in a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TensorView<'a> {
-    /// How its elements are written.
+    /// The element type.
     pub elements: Elements,
-    /// Its shape.
+    /// The shape.
     pub shape: Vec<usize>,
-    /// From one element to the next along each dimension.
+    /// The distance from one element to the next along each dimension.
     strides: Vec<usize>,
-    /// Its elements, from the first to the last: in the file, or joined from several tensors of it.
+    /// The elements from the first to the last: in the file, or joined from several tensors.
     data: Cow<'a, [u8]>,
 }
 
 impl<'a> TensorView<'a> {
-    /// A tensor whose elements lie row by row and fill `data`.
+    /// Creates a tensor whose elements lie row by row and fill `data`. Returns `None` if they do not.
     pub fn new(elements: impl Into<Elements>, shape: Vec<usize>, data: &'a [u8]) -> Option<Self> {
         let elements = elements.into();
         let count = shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size))?;
@@ -83,7 +83,8 @@ impl<'a> TensorView<'a> {
         Some(Self { elements, shape, strides, data: Cow::Borrowed(data) })
     }
 
-    /// A tensor of plain elements that lie in any order in `data`, from element `offset` on.
+    /// Creates a tensor of plain elements that lie in any order in `data`, from element `offset` on. Returns `None` if they do
+    /// not lie inside.
     pub fn strided(
         elements: impl Into<Elements>,
         shape: Vec<usize>,
@@ -111,14 +112,14 @@ impl<'a> TensorView<'a> {
         Some(Self { data: Cow::Borrowed(data.get(start..end)?), elements, shape, strides })
     }
 
-    /// The same matrix with rows and columns exchanged.
+    /// The transposed matrix, without copying.
     pub fn transposed(mut self) -> Self {
         self.shape.reverse();
         self.strides.reverse();
         self
     }
 
-    /// Tensors of plain elements one above the other: their first dimensions add up. The elements are copied.
+    /// Concatenates tensors of plain elements along the first dimension. The elements are copied.
     pub(crate) fn stacked(parts: &[Self]) -> Option<Self> {
         let first = parts.first()?;
         let Elements::Weights(element_type) = first.elements else { return None };
@@ -134,7 +135,7 @@ impl<'a> TensorView<'a> {
         Some(Self { elements: first.elements.clone(), shape, strides, data: Cow::Owned(data) })
     }
 
-    /// The same tensor (…) of one (1, …).
+    /// Drops a first dimension of size 1: (1, …) → (…).
     pub(crate) fn without_leading_one(mut self) -> Self {
         if self.shape.len() > 1 && self.shape[0] == 1 {
             self.shape.remove(0);
@@ -143,29 +144,29 @@ impl<'a> TensorView<'a> {
         self
     }
 
-    /// Its elements row by row, if they are f32.
+    /// The elements row by row, if they are f32.
     pub(crate) fn floats(&self) -> Option<Vec<f32>> {
         let is_float = self.elements == Elements::Weights(ElementType::F32);
         let float = |bytes: &[u8; 4]| f32::from_le_bytes(*bytes);
         is_float.then(|| self.in_rows(DType::F32).as_chunks::<4>().0.iter().map(float).collect())
     }
 
-    /// The bytes that hold its elements.
+    /// The bytes of the elements.
     pub(crate) fn data(&self) -> &[u8] {
         &self.data
     }
 
-    /// How many bytes its elements take, each counted once.
+    /// The size of the elements in bytes, each counted once.
     pub fn bytes(&self) -> u64 {
         self.elements.bytes(self.shape.iter().product()).unwrap_or(0) as u64
     }
 
-    /// Whether all of its elements are nothing but zeros.
+    /// Whether all elements are 0.
     pub fn is_zero(&self) -> bool {
         self.data.iter().all(|&byte| byte == 0)
     }
 
-    /// The tensor for a model: a quantised matrix stays one on the CPU, everything else becomes f32.
+    /// Loads the tensor for a model. On the CPU, a quantized matrix stays quantized; everything else becomes f32.
     pub fn weight(&self, device: &Device) -> Result<Weight> {
         let element_type = match &self.elements {
             Elements::Weights(element_type) => *element_type,
@@ -208,7 +209,7 @@ impl<'a> TensorView<'a> {
         tensor.contiguous()
     }
 
-    /// The bytes of a matrix of plain f32 that lie row by row, if it is one.
+    /// The bytes of a matrix of f32 that lie row by row. `None` for other tensors.
     pub(crate) fn floats_in_rows(&self) -> Option<&[u8]> {
         let floats = self.elements == Elements::Weights(ElementType::F32) && self.shape.len() == 2;
         (floats && self.is_in_rows()).then_some(&*self.data)
@@ -224,7 +225,7 @@ impl<'a> TensorView<'a> {
         in_order || self.shape.contains(&0)
     }
 
-    /// The elements row by row: where they lie if they lie so, otherwise a copy.
+    /// The elements row by row, copied only if they lie in another order.
     fn in_rows(&self, dtype: DType) -> Cow<'_, [u8]> {
         if self.is_in_rows() {
             return Cow::Borrowed(&self.data);

@@ -1,4 +1,4 @@
-//! Causal self-attention.
+//! Causal self-attention, and attention as a plain function.
 
 use crate::config::Config;
 use crate::embedding::Rotations;
@@ -11,7 +11,7 @@ use minigpt_kernels::{self as ops, AttentionMask, Dropout};
 
 pub use crate::multi_head_attention::{Attend, MultiHeadAttention, visible_where_zero};
 
-/// Attention: `softmax(Q Kᵀ / √D) V`, causal or over all keys.
+/// Scaled dot-product attention: `softmax(Q Kᵀ / √D) V`, causal or over all keys.
 ///
 /// # Shapes
 /// - `q`: (B, H, Tq, D); `k`: (B, H, Tk, D); `v`: (B, H, Tk, Dv); output: (B, H, Tq, Dv)
@@ -34,6 +34,20 @@ pub fn scaled_dot_product_attention(q: &Tensor, k: &Tensor, v: &Tensor, causal: 
 }
 
 /// Causal self-attention: each token attends to itself and to the tokens before it.
+///
+/// # Example
+/// ```
+/// use minigpt_model::{CausalSelfAttention, Device, Linear, Pass, Tensor};
+///
+/// // One head of width 1. Queries and keys are 0, so a token attends equally to all that it sees; values are the input.
+/// let c_attn = Linear::new(Tensor::new(&[[0f32, 0.0, 1.0]], &Device::Cpu)?, None); // (C, 3·C)
+/// let c_proj = Linear::new(Tensor::new(&[[1f32]], &Device::Cpu)?, None);
+/// let attention = CausalSelfAttention::new(c_attn, c_proj, 1);
+/// let x = Tensor::new(&[[[1f32], [3.0], [5.0]]], &Device::Cpu)?; // (B, T, C)
+/// let y = attention.forward(&x, &Pass::new())?.flatten_all()?.to_vec1::<f32>()?;
+/// assert_eq!(y, [1.0, 2.0, 3.0]); // running means
+/// # Ok::<(), minigpt_model::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct CausalSelfAttention {
     c_attn: Linear,
@@ -45,8 +59,8 @@ pub struct CausalSelfAttention {
 }
 
 impl CausalSelfAttention {
-    /// Attention with `n_head` heads from the joint projection of queries, keys and values (C → 3·C) and the output projection (C → C),
-    /// without rotary positions and without dropout.
+    /// Creates attention with `n_head` heads from the joint projection to queries, keys and values (C → 3·C)
+    /// and the output projection (C → C), without rotary positions and without dropout.
     pub fn new(c_attn: Linear, c_proj: Linear, n_head: usize) -> Self {
         Self { c_attn, c_proj, n_head, dropout: 0.0, rotations: None, layer: 0 }
     }
@@ -67,7 +81,8 @@ impl CausalSelfAttention {
         })
     }
 
-    /// The attention of every token, or in the last block of a cached pass of those tokens whose output is needed.
+    /// Computes the attention output of each token, or, in the last block of a cached pass, of the tokens
+    /// whose logits are needed.
     ///
     /// # Shapes
     /// - `x`: (B, T, C); output: (B, T, C)
@@ -79,7 +94,7 @@ impl CausalSelfAttention {
             None => qkv,
         };
         if let Some(z) = pass.attend(self.layer, &qkv) {
-            return self.c_proj.forward(&z?);
+            return self.c_proj.forward(&z?); // over the cache
         }
         let z = if self.is_watched(pass) {
             self.attend(&qkv, pass)?
@@ -87,10 +102,11 @@ impl CausalSelfAttention {
             ops::self_attention(&qkv, self.n_head, &pass.mask(b)?, self.dropout(pass))?
         };
         let z = pass.at(self.site(BlockSite::Z), z)?; // (B, T, H, D)
-        self.c_proj.forward(&ops::reshape(&z, (b, t, c))?)
+        let z = ops::reshape(&z, (b, t, c))?; // the heads side by side: (B, T, C)
+        self.c_proj.forward(&z)
     }
 
-    /// Attention step by step, for hooks that look at the steps.
+    /// Computes attention step by step, for hooks that watch the steps.
     ///
     /// # Shapes
     /// - `qkv`: (B, T, 3·C); output: (B, T, H, D)
@@ -106,11 +122,11 @@ impl CausalSelfAttention {
             return ops::attention(&q, &k, &v, &mask, dropout);
         }
         let scores = pass.at(scores, ops::attention_scores(&q, &k, &mask)?)?; // (B, H, T, Tk)
-        let pattern = pass.at(pattern, ops::softmax(&scores)?)?;
+        let pattern = pass.at(pattern, ops::softmax(&scores)?)?; // (B, H, T, Tk)
         ops::attention_mix(&pattern, &v, dropout)
     }
 
-    /// Whether a hook wants a step that the fused operation does not show.
+    /// Whether a hook wants a step that is hidden inside the fused operation.
     fn is_watched(&self, pass: &Pass) -> bool {
         use BlockSite::{K, Pattern, Q, Scores, V};
         [Q, K, V, Scores, Pattern].into_iter().any(|site| pass.wants(self.site(site)))

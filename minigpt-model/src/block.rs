@@ -12,6 +12,7 @@ use candle_core::{Result, Tensor};
 
 /// A transformer block, with the norms before (pre) or after (post) attention and MLP.
 ///
+/// # Example
 /// ```
 /// use minigpt_model::{Config, DType, Device, Gpt, Pass, Tensor};
 ///
@@ -38,7 +39,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// A block from its parts, without dropout.
+    /// Creates a block from its parts, without dropout.
     pub fn new(
         ln_1: LayerNorm,
         attn: CausalSelfAttention,
@@ -70,7 +71,7 @@ impl Block {
         })
     }
 
-    /// The norm of the attention.
+    /// The norm around attention.
     pub fn ln_1(&self) -> &LayerNorm {
         &self.ln_1
     }
@@ -80,7 +81,7 @@ impl Block {
         &self.attn
     }
 
-    /// The norm of the MLP.
+    /// The norm around the MLP.
     pub fn ln_2(&self) -> &LayerNorm {
         &self.ln_2
     }
@@ -90,6 +91,8 @@ impl Block {
         &self.mlp
     }
 
+    /// Adds attention and MLP to the residual stream.
+    ///
     /// # Shapes
     /// - `x`: (B, T, C); output: (B, T, C), or in the last block of a cached pass (selected, 1, C)
     pub fn forward(&self, x: &Tensor, pass: &Pass) -> Result<Tensor> {
@@ -108,7 +111,7 @@ impl Block {
         }
     }
 
-    /// The residual connection behind attention or MLP.
+    /// The residual connection after attention or the MLP.
     fn residual(&self, addend: BlockSite) -> Residual {
         let sum = if addend == BlockSite::AttnOut { BlockSite::ResidMid } else { BlockSite::ResidPost };
         let site = |site| Site::Block(self.layer, site);

@@ -1,12 +1,15 @@
-//! Keys and values of the tokens so far, so that the next token costs one step and not a whole pass.
+//! The key/value cache: with the keys and values of earlier tokens, the next token costs one step instead of
+//! a whole pass.
 
 use crate::config::Config;
 use crate::error::{IdsError, ModelConfigError, Result};
+use crate::gpt::TokenChunk;
 use candle_core::{DType, Device, Tensor};
 use minigpt_kernels::{KeyValues, TokenRun};
 
-/// Room for the keys and values of `capacity` tokens in each row of a batch, allocated once. Rows may have unequal
-/// lengths.
+/// A key/value cache with room for `capacity` tokens in each row of a batch. Rows can have different lengths.
+///
+/// All memory is allocated at once. [`Gpt::step`](crate::Gpt::step) fills the cache.
 #[derive(Debug, Clone)]
 pub struct Cache {
     layers: Vec<KeyValues>,
@@ -16,7 +19,11 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// An empty cache for `batch` rows of up to `capacity` tokens, but no more than the model's `block_size`.
+    /// Creates an empty cache for `batch` rows of up to `capacity` tokens, but no more than the model's
+    /// `block_size`.
+    ///
+    /// # Errors
+    /// There is not enough memory.
     pub fn new(
         config: &Config,
         batch: usize,
@@ -37,29 +44,29 @@ impl Cache {
         self.layers.len()
     }
 
-    /// How many tokens each row holds.
+    /// The number of tokens in each row.
     pub fn lengths(&self) -> &[usize] {
         &self.lengths
     }
 
-    /// How many tokens a row can hold.
+    /// The number of tokens that fit in a row.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// The memory of all keys and values, which never changes.
+    /// The size of all keys and values in bytes, which never changes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Forgets all but the first `length` tokens of a row.
+    /// Drops all but the first `length` tokens of a row.
     pub fn truncate(&mut self, row: usize, length: usize) {
         self.lengths[row] = self.lengths[row].min(length);
     }
 
-    /// Makes row `to` hold the first `length` tokens of row `from`.
+    /// Replaces row `to` by the first `length` tokens of row `from`.
     pub fn copy(&mut self, from: usize, to: usize, length: usize) -> Result<()> {
-        assert!(length <= self.lengths[from], "tokens that the row holds");
+        assert!(length <= self.lengths[from], "the row has fewer tokens");
         if from != to {
             self.layers.iter_mut().try_for_each(|layer| layer.copy(from, to, length))?;
         }
@@ -67,11 +74,12 @@ impl Cache {
         Ok(())
     }
 
-    /// Runs of tokens behind those that the rows hold, if there is room: `more` names a row and how many it gets. They
-    /// stand behind one another in a batch of tokens.
-    pub(crate) fn runs(&self, more: impl Iterator<Item = (usize, usize)>) -> Result<Vec<TokenRun>> {
+    /// Where the tokens of some chunks stand in their rows and in a batch of all of them; and of these, the
+    /// tokens whose output is needed: those whose logits are asked for, or the last token if there are none.
+    pub(crate) fn runs(&self, chunks: &[TokenChunk]) -> Result<(Vec<TokenRun>, Vec<TokenRun>)> {
         let mut runs: Vec<TokenRun> = Vec::new();
-        for (slot, count) in more {
+        for &TokenChunk { row: slot, ids, .. } in chunks {
+            let count = ids.len();
             let Some(&start) = self.lengths.get(slot) else {
                 let rows = self.lengths.len();
                 return Err(IdsError::NoSuchRow { row: slot, rows }.into());
@@ -86,11 +94,17 @@ impl Cache {
             let first = runs.last().map_or(0, |run| run.tokens.end);
             runs.push(TokenRun { slot, start, tokens: first..first + count });
         }
-        Ok(runs)
+        let with_logits = runs.iter().zip(chunks).filter(|(_, chunk)| chunk.logits > 0);
+        let mut selected: Vec<TokenRun> =
+            with_logits.map(|(run, chunk)| last_tokens(run, chunk.logits)).collect();
+        if selected.is_empty() {
+            selected.extend(runs.iter().rfind(|run| !run.tokens.is_empty()).map(|run| last_tokens(run, 1)));
+        }
+        Ok((runs, selected))
     }
 
-    /// Keeps the keys and values of a layer, and returns the attention of the tokens in `queries` to those of their rows. The
-    /// lengths grow only by [`Cache::advance`], once all layers are done.
+    /// Stores the keys and values of a layer, and returns the attention of the tokens in `queries` over their
+    /// rows. The lengths grow only by [`Cache::advance`], after the last layer.
     ///
     /// # Shapes
     /// - `qkv`: (N, 3·C); output: (tokens of all queries, C)
@@ -110,8 +124,19 @@ impl Cache {
     }
 }
 
-/// Asks the system for as much memory as the keys and values will take, and gives it back: refused later, it would end the
-/// process. Returns how much it is.
+/// The last `count` tokens of a run.
+fn last_tokens(run: &TokenRun, count: usize) -> TokenRun {
+    assert!(count <= run.tokens.len(), "a chunk asks for more logits than it has tokens");
+    let skipped = run.tokens.len() - count;
+    TokenRun {
+        slot: run.slot,
+        start: run.start + skipped,
+        tokens: run.tokens.start + skipped..run.tokens.end,
+    }
+}
+
+/// Returns how many bytes the keys and values take. Reserves as much and frees it again, because running out
+/// of memory later would end the process.
 fn check_memory(config: &Config, batch: usize, capacity: usize, dtype: DType) -> Result<usize> {
     let slot = KeyValues::slot_bytes(config.n_head, capacity, config.head_width(), dtype);
     let bytes = slot.and_then(|slot| slot.checked_mul(batch)?.checked_mul(config.n_layer));

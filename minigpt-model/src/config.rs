@@ -1,4 +1,5 @@
-//! What a model is: its sizes and its switches. Names are nanoGPT's where it has one, Hugging Face's otherwise.
+//! What a model is: its sizes and its switches. Names are nanoGPT's where it has one, Hugging Face's
+//! otherwise.
 
 use crate::error::{ModelConfigError, Result};
 use minigpt_settings::{Section, settings};
@@ -78,7 +79,7 @@ settings! {
     }
 }
 
-/// Where the normalisation stands in a block.
+/// Where the normalization stands in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NormPosition {
@@ -102,63 +103,7 @@ pub enum PositionEmbedding {
     None,
 }
 
-/// The presets: a name, and what it stands for.
-pub const PRESETS: [(&str, &str); 9] = [
-    ("gpt2", "GPT-2, 124M parameters"),
-    ("gpt2-medium", "GPT-2, 355M parameters"),
-    ("gpt2-large", "GPT-2, 774M parameters"),
-    ("gpt2-xl", "GPT-2, 1.6B parameters"),
-    ("gpt3", "GPT-3's shape, 175B parameters: for planning"),
-    ("shakespeare-char", "nanoGPT's character-level Shakespeare, 10.7M parameters"),
-    ("shakespeare-cpu", "the small Shakespeare model that trains on a CPU in minutes, 0.8M parameters"),
-    ("textbook", "the decoder of the textbooks: post-norm, ReLU, untied head, 0.7M parameters"),
-    ("qa", "Chinese question answering, one token a character, 46M parameters"),
-];
-
 impl Config {
-    /// The preset of this name; an unknown name is an error that lists the known ones.
-    pub fn preset(name: &str) -> Result<Self> {
-        let gpt2 = |n_layer, n_head, n_embd| Self { n_layer, n_head, n_embd, ..Self::default() };
-        Ok(match name {
-            "gpt2" => Self::default(),
-            "gpt2-medium" => gpt2(24, 16, 1024),
-            "gpt2-large" => gpt2(36, 20, 1280),
-            "gpt2-xl" => gpt2(48, 25, 1600),
-            "gpt3" => Self { block_size: 2048, ..gpt2(96, 96, 12_288) },
-            "shakespeare-char" => {
-                Self { vocab_size: 65, block_size: 256, ..gpt2(6, 6, 384) }.nanogpt().with_dropout(0.2)
-            }
-            "shakespeare-cpu" => {
-                Self { vocab_size: 65, block_size: 64, ..gpt2(4, 4, 128) }.nanogpt().with_dropout(0.0)
-            }
-            "textbook" => Self {
-                vocab_size: 1000,
-                block_size: 100,
-                n_inner: Some(512),
-                activation_function: Activation::Relu,
-                norm_position: NormPosition::Post,
-                scale_embeddings: true,
-                lm_head_bias: true,
-                tie_word_embeddings: false,
-                ..gpt2(2, 4, 128)
-            },
-            "qa" => Self {
-                vocab_size: 4825,
-                block_size: 256,
-                activation_function: Activation::Gelu,
-                attn_out_bias: false,
-                mlp_bias: false,
-                ..gpt2(6, 8, 768)
-            },
-            _ => return Err(ModelConfigError::UnknownPreset { name: name.to_owned() }.into()),
-        })
-    }
-
-    /// nanoGPT's choices beside the shape: GELU by the error function, no biases.
-    fn nanogpt(self) -> Self {
-        Self { activation_function: Activation::Gelu, ..self }.with_bias(false)
-    }
-
     /// nanoGPT's one switch for the biases of linear layers and norms.
     pub fn with_bias(self, bias: bool) -> Self {
         Self { qkv_bias: bias, attn_out_bias: bias, mlp_bias: bias, norm_bias: bias, ..self }
@@ -197,8 +142,8 @@ impl Config {
         self.check_positions()
     }
 
-    /// Refuses contexts that are too long. Learned positions are in the model's file; a longer table that is computed, or
-    /// the cache of a context without one, would take memory that no file pays for.
+    /// Refuses contexts that are too long. Learned positions are in the model's file; a longer table that is
+    /// computed, or the cache of a context without one, would take memory that no file pays for.
     fn check_positions(&self) -> Result<()> {
         const MOST_BYTES: usize = 256 << 20;
         let width = match self.position_embedding {
@@ -220,14 +165,6 @@ mod tests {
 
     fn refused(config: &Config) -> String {
         config.validate().unwrap_err().to_string()
-    }
-
-    #[test]
-    fn every_preset_is_valid() {
-        for (name, _) in PRESETS {
-            Config::preset(name).unwrap().validate().unwrap();
-        }
-        assert!(Config::preset("gpt5").unwrap_err().to_string().contains("shakespeare-char"));
     }
 
     #[test]

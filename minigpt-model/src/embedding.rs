@@ -1,4 +1,5 @@
-//! Where tokens become vectors: a row of a table for the token, and something that says where it stands.
+//! The embedding turns tokens into vectors: a row of a table for each token, and something that tells its
+//! position.
 
 use crate::config::{Config, PositionEmbedding};
 use crate::hooks::Site;
@@ -19,11 +20,11 @@ pub(crate) struct Embedding {
 
 #[derive(Debug, Clone)]
 enum Positions {
-    /// A table (`block_size`, C) to add, which is learned.
+    /// A learned table (`block_size`, C), added to the tokens.
     Learned(Tensor),
-    /// A table (`block_size`, C) to add, of sines and cosines.
+    /// A table (`block_size`, C) of sines and cosines, added to the tokens.
     Fixed(Tensor),
-    /// None to add: attention rotates by them, or there are none.
+    /// Nothing to add: positions are rotary, or there are none.
     NotAdded,
 }
 
@@ -42,32 +43,40 @@ impl Embedding {
         Ok(Self { wte, width: config.n_embd, scale, positions, dropout: config.embd_pdrop })
     }
 
-    /// The token table (V, C), which a tied head uses too.
+    /// The token table (V, C), which a tied head shares.
     pub fn table(&self) -> &Weight {
         &self.wte
     }
 
+    /// Looks up tokens and adds positions.
+    ///
     /// # Shapes
     /// - `ids`: (B, T), u32; output: (B, T, C)
     pub fn forward(&self, ids: &Tensor, pass: &Pass) -> Result<Tensor> {
         let (b, t) = ids.dims2()?;
-        let x = ops::reshape(&self.wte.rows(&ids.flatten_all()?)?, (b, t, self.width))?;
-        let x = match self.scale {
-            Some(scale) => ops::scale(&x, scale)?,
-            None => x,
-        };
-        let ids =
-            |table: &Tensor| Tensor::new(ops::positions(&pass.starts(b), t, table.dim(0)?), table.device());
-        let positions = match &self.positions {
+        let x = self.wte.rows(&ids.flatten_all()?)?; // (B·T, C)
+        let mut x = ops::reshape(&x, (b, t, self.width))?; // (B, T, C)
+        if let Some(scale) = self.scale {
+            x = ops::scale(&x, scale)?;
+        }
+        if let Some(positions) = self.added_positions(&pass.starts(b), t)? {
+            x = ops::add(&x, &ops::reshape(&positions, (b, t, self.width))?)?;
+        }
+        pass.at(Site::Embed, pass.dropped(Site::Embed, self.dropout, x)?)
+    }
+
+    /// The vectors of T positions from the start of each row, if positions are added.
+    ///
+    /// # Shapes
+    /// - output: (B·T, C)
+    fn added_positions(&self, starts: &[usize], t: usize) -> Result<Option<Tensor>> {
+        let ids = |table: &Tensor| Tensor::new(ops::positions(starts, t, table.dim(0)?), table.device());
+        Ok(match &self.positions {
             Positions::Learned(table) => Some(ops::embedding(table, &ids(table)?)?),
+            // A constant: gradients end here.
             Positions::Fixed(table) => Some(ops::constant(&ops::embedding_composed(table, &ids(table)?)?)),
             Positions::NotAdded => None,
-        };
-        let x = match positions {
-            Some(positions) => ops::add(&x, &ops::reshape(&positions, (b, t, self.width))?)?,
-            None => x,
-        };
-        pass.at(Site::Embed, pass.dropped(Site::Embed, self.dropout, x)?)
+        })
     }
 }
 
@@ -91,7 +100,8 @@ pub(crate) struct Rotations {
 }
 
 impl Rotations {
-    /// Those of a model that has rotary positions, for all of its layers. Position p rotates pair i by p / 10000^(2i/D).
+    /// The angles for all layers, or `None` if the model's positions are not rotary. Position p rotates pair
+    /// i by p / 10000^(2i/D).
     pub fn of(config: &Config, dtype: DType, device: &Device) -> Result<Option<Self>> {
         if config.position_embedding != PositionEmbedding::Rope {
             return Ok(None);

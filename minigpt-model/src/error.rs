@@ -1,6 +1,6 @@
 //! What can be wrong with a configuration, with token ids, or with the name of a site.
 
-use crate::config::PRESETS;
+use crate::preset::Preset;
 use minigpt_settings::OutOfRange;
 
 /// The crate's result.
@@ -24,7 +24,7 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "the texts say what the variants and fields are")]
 pub enum ModelConfigError {
-    #[error("unknown preset {name:?}; presets are {}", preset_names())]
+    #[error("unknown preset {name:?}; presets are {}", Preset::ALL.map(Preset::name).join(", "))]
     UnknownPreset { name: String },
     #[error(transparent)]
     OutOfRange(#[from] OutOfRange),
@@ -79,10 +79,6 @@ pub enum IdsError {
     RowTwice { row: usize },
     #[error("row {row} has {held} tokens; {more} more do not fit a context of {block_size}")]
     RowFull { row: usize, held: usize, more: usize, block_size: usize },
-}
-
-fn preset_names() -> String {
-    PRESETS.map(|(name, _)| name).join(", ")
 }
 
 fn of_row(row: Option<usize>) -> String {

@@ -1,5 +1,5 @@
-//! The same model in another form: with weights that can be trained, quantised, with other dropout, as a list of
-//! parameters, or as a view for whoever writes it into a file.
+//! A model in another form: trainable, quantized, with other dropout or a shorter context, as a list of
+//! parameters, or as a view for writers.
 
 use crate::config::Config;
 use crate::error::{ModelConfigError, Result};
@@ -8,7 +8,7 @@ use crate::parameters::{ParameterRole, Part, Spec, specs};
 use crate::weights::{ModelView, Tensors, Weight, Weights};
 use candle_core::{DType, Tensor};
 use minigpt_kernels::{ElementType, QuantizedProduct};
-use minigpt_settings::OutOfRange;
+use minigpt_settings::{Allowed, check};
 use std::collections::HashMap;
 
 /// A parameter of a model.
@@ -16,39 +16,40 @@ use std::collections::HashMap;
 pub struct Parameter {
     /// GPT-2's name.
     pub name: String,
-    /// What it is for.
+    /// Its role.
     pub role: ParameterRole,
-    /// Its values, a variable if the model is trainable.
+    /// Its values: a variable if the model is trainable.
     pub tensor: Tensor,
-    /// Whether a loss may do without it. No parameter of this model is unused; one of somebody else's may be.
+    /// Whether the loss may be independent of it. `false` for all parameters of a [`Gpt`].
     pub unused: bool,
 }
 
-/// How a tensor is kept in memory.
+/// How a tensor is stored in memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Stored {
-    /// What it belongs to.
+    /// The part of the model it belongs to.
     pub part: Part,
     /// Whether activations are multiplied with it.
     pub is_matrix: bool,
-    /// How its elements are written.
+    /// The element type.
     pub element_type: ElementType,
-    /// The bytes of all of them.
+    /// The size in bytes.
     pub bytes: u64,
 }
 
 impl Gpt {
-    /// A model from tensors by GPT-2's names, which must be those of `config`.
+    /// Creates a model from tensors by GPT-2's names. Their names and shapes must be those of `config`
+    /// ([`specs`](crate::parameters::specs)).
     pub fn from_tensors(config: Config, tensors: HashMap<String, Weight>) -> Result<Self> {
         Self::from_weights(config, Weights::new(tensors))
     }
 
-    /// The same model with its weights as variables: gradients reach them, and an optimiser can change them.
+    /// Turns the weights into variables, so that they get gradients and an optimizer can change them.
     pub fn into_trainable(self) -> Result<Self> {
         Self::from_weights(self.config, self.weights.into_variables()?)
     }
 
-    /// The same model with its matrices in fewer bits, to run it.
+    /// Quantizes the matrices, for inference.
     pub fn quantized(self, element_type: ElementType) -> Result<Self> {
         let cache_dtype = self.cache_dtype;
         let (config, weights) = self.into_weights();
@@ -56,21 +57,21 @@ impl Gpt {
         Self::remade(config, weights, cache_dtype)
     }
 
-    /// The same model with the keys and values of its caches in another type: in f16 they take half the memory, and what is
-    /// computed with them is a little less exact.
+    /// Sets the element type of keys and values in caches: f16 takes half the memory of f32 and is slightly
+    /// less exact.
     pub fn with_cache_dtype(mut self, dtype: DType) -> Self {
         self.cache_dtype = Some(dtype);
         self
     }
 
-    /// A model of such weights whose caches are what those of another were.
+    /// Builds the layers again, with the same type of cache.
     fn remade(config: Config, weights: Weights, cache_dtype: Option<DType>) -> Result<Self> {
         let mut gpt = Self::from_weights(config, weights)?;
         gpt.cache_dtype = cache_dtype;
         Ok(gpt)
     }
 
-    /// The same model with matrices of 2 to 8 bits multiplied in this way; those of a file are at first multiplied exactly.
+    /// Sets how matrices of 2 to 8 bits are multiplied. Default: exactly.
     pub fn with_quantized_product(self, product: QuantizedProduct) -> Result<Self> {
         let cache_dtype = self.cache_dtype;
         let (config, weights) = self.into_weights();
@@ -78,37 +79,34 @@ impl Gpt {
         Self::remade(config, weights, cache_dtype)
     }
 
-    /// What it is made of, and nothing else: whoever changes a tensor has the only one.
+    /// The configuration and the weights, without the layers that share them: a changed tensor is then not
+    /// kept twice.
     fn into_weights(self) -> (Config, Weights) {
         let Self { config, weights, .. } = self.clone();
         drop(self);
         (config, weights)
     }
 
-    /// The same model laid out to be run on a CPU: its matrices as panels, which is what those of a mapped file become after
-    /// the first passes.
+    /// Packs the matrices into panels for the CPU's kernels, as happens to mapped matrices after the first
+    /// passes.
     pub fn packed(self) -> Result<Self> {
         self.quantized(ElementType::F32)
     }
 
-    /// The same model with the dropout of another configuration: how one trains, not what a model is.
+    /// Takes over the dropout of another configuration.
     pub fn with_dropout(self, like: &Config) -> Result<Self> {
         let Config { embd_pdrop, attn_pdrop, resid_pdrop, .. } = *like;
         let config = Config { embd_pdrop, attn_pdrop, resid_pdrop, ..self.config };
         Self::remade(config, self.weights, self.cache_dtype)
     }
 
-    /// The same model with a shorter context: of a table of learned positions only the first rows are kept.
+    /// Shortens the context. Of a table of learned positions, only the first rows are kept.
     ///
     /// # Errors
     /// The context is 0, or longer than the model's.
     pub fn cropped(mut self, block_size: usize) -> Result<Self> {
-        let most = self.config.block_size;
-        if block_size == 0 || block_size > most {
-            let allowed = (1..=most as u64).into();
-            let error = OutOfRange { key: "block_size", value: block_size.to_string(), allowed };
-            return Err(ModelConfigError::from(error).into());
-        }
+        let allowed = Allowed::from(1..=self.config.block_size as u64);
+        check("block_size", &block_size, allowed).map_err(ModelConfigError::from)?;
         if let Some(table) = self.weights.plain("wpe.weight")? {
             let table = table.narrow(0, 0, block_size)?.force_contiguous()?;
             self.weights.replace("wpe.weight", Weight::Plain(table));
@@ -117,8 +115,7 @@ impl Gpt {
         Self::remade(config, self.weights, self.cache_dtype)
     }
 
-    /// All parameters that are not quantised, in the order of the forward pass: every one, unless the model came from a
-    /// quantised file. Those that are still in their file are copied.
+    /// The parameters in the order of the forward pass, without quantized ones. Mapped parameters are copied.
     pub fn parameters(&self) -> Vec<Parameter> {
         let weight = |name: &str| match self.weights.weight(name) {
             Ok(Some(Weight::Quantized(_)) | None) | Err(_) => None,
@@ -132,24 +129,25 @@ impl Gpt {
         parameter.collect()
     }
 
-    /// How each tensor is kept, in the order of the forward pass.
+    /// How each tensor is stored, in the order of the forward pass.
     pub fn stored(&self) -> Vec<Stored> {
         let stored = |spec: Spec| {
             let element_type = self.weights.weight(&spec.name).ok().flatten()?.element_type();
             let count = spec.count();
-            // Blocks fill rows, or the matrix would not be quantised.
+            // A matrix is only quantized if blocks fill its rows.
             let bytes = element_type.bytes(count as usize).map_or(0, |bytes| bytes as u64);
             Some(Stored { part: spec.part, is_matrix: spec.is_quantizable(), element_type, bytes })
         };
         specs(&self.config).into_iter().filter_map(stored).collect()
     }
 
-    /// The bytes of all its tensors.
+    /// The size of all tensors in bytes.
     pub fn stored_bytes(&self) -> u64 {
         self.stored().iter().map(|stored| stored.bytes).sum()
     }
 
-    /// The bytes of weights that a step reads: all but those of tables of which only a few rows are looked up.
+    /// The bytes of weights that a step reads: all but those of tables in which only a few rows are looked
+    /// up.
     pub fn bytes_per_step(&self) -> u64 {
         let looked_up = |part: Part| match part {
             Part::PositionEmbedding => true,
@@ -159,7 +157,7 @@ impl Gpt {
         self.stored().iter().filter(|stored| !looked_up(stored.part)).map(|stored| stored.bytes).sum()
     }
 
-    /// The element types of its matrices, those that take the most bytes first.
+    /// The element types of the matrices, the one with the most bytes first.
     pub fn element_types(&self) -> Vec<ElementType> {
         let mut types: Vec<(u64, ElementType)> = Vec::new();
         for Stored { element_type, bytes, .. } in self.stored().into_iter().filter(|stored| stored.is_matrix)
@@ -198,7 +196,7 @@ mod tests {
         let eight = gpt.quantized(ElementType::Q8_0).unwrap();
         let bytes = 4 * (elements - matrices) + matrices / 32 * 34;
         assert_eq!((eight.element_types(), eight.stored_bytes()), (vec![ElementType::Q8_0], bytes));
-        // What is quantised already changes its type, too, where that is asked for.
+        // What is quantized already changes its type, too, where that is asked for.
         let sixteen = eight.clone().quantized(ElementType::F16).unwrap();
         assert_eq!(sixteen.element_types(), [ElementType::F16]);
         let plain =
@@ -229,7 +227,7 @@ mod tests {
             assert_eq!(logits(&gpt), logits(&short));
             let longer = gpt.ids(&[[1, 2, 3, 4, 5]]).unwrap();
             assert!(short.logits(&longer).unwrap_err().to_string().contains("context of 4"));
-            assert!(gpt.clone().cropped(7).unwrap_err().to_string().contains("from 1 to 6"));
+            assert!(gpt.clone().cropped(7).unwrap_err().to_string().contains("1 to 6"));
             assert!(gpt.cropped(0).is_err());
         }
     }

@@ -1,20 +1,22 @@
 //! The whole decoder: embed the tokens, run the blocks, predict the next token.
 //!
-//! B is the batch, T the tokens of a row, C the width (`n_embd`), H the heads, D the width of a head, V the vocabulary.
+//! In shapes, B is the batch size, T the tokens per row, C the width (`n_embd`), H the heads, D the width of
+//! a head and V the vocabulary size.
 
 use crate::block::Block;
 use crate::cache::Cache;
 use crate::config::Config;
 use crate::embedding::Embedding;
-use crate::error::{IdsError, Result};
+use crate::error::Result;
 use crate::head::Head;
+use crate::ids::check_ids;
 use crate::layer_source::LayerSource;
 use crate::linear::LayerNorm;
 use crate::loss::Loss;
 use crate::pass::Pass;
 use crate::weights::Weights;
-use candle_core::{CpuStorage, DType, Device, Storage, Tensor};
-use minigpt_kernels::{self as ops, IGNORE, TokenRun};
+use candle_core::{DType, Device, Tensor};
+use minigpt_kernels::{self as ops, IGNORE};
 
 /// A GPT-2-style decoder. Cloning is cheap: the weights are shared.
 #[derive(Debug, Clone)]
@@ -73,28 +75,18 @@ impl Gpt {
         &self.blocks
     }
 
-    /// Loads weights that would otherwise be read from their file in the first passes. Nothing that happens to the file afterwards changes
-    /// the model.
+    /// Reads the weights that are still mapped from a file into memory. Later changes to the file no longer
+    /// matter.
     pub fn read_into_memory(&self) {
         self.weights.read_into_memory();
     }
 
-    /// An empty cache for `batch` rows of the whole context.
+    /// Creates an empty cache for `batch` rows of up to `block_size` tokens.
     pub fn cache(&self, batch: usize) -> Result<Cache> {
         Cache::new(&self.config, batch, self.config.block_size, self.cache_dtype(), self.device())
     }
 
-    /// Rows of ids, all of one length, as a tensor (B, T) on the model's device.
-    pub fn ids(&self, rows: &[impl AsRef<[u32]>]) -> Result<Tensor> {
-        let t = rows.first().map_or(0, |row| row.as_ref().len());
-        if let Some(row) = rows.iter().position(|row| row.as_ref().len() != t) {
-            return Err(IdsError::Ragged { row, ids: rows[row].as_ref().len(), first: t }.into());
-        }
-        let data: Vec<u32> = rows.iter().flat_map(|row| row.as_ref().iter().copied()).collect();
-        Ok(Tensor::from_vec(data, (rows.len(), t), self.device())?)
-    }
-
-    /// Logits of every position.
+    /// Computes the logits of every position.
     ///
     /// # Shapes
     /// - `ids`: (B, T), u32; output: (B, T, V)
@@ -102,7 +94,7 @@ impl Gpt {
         self.forward(ids, &Pass::new())
     }
 
-    /// Logits of every position, in a pass that may have dropout, a padding mask or hooks.
+    /// Computes the logits of every position in a pass that may have dropout, a padding mask or hooks.
     ///
     /// # Shapes
     /// - `ids`: (B, T), u32; output: (B, T, V)
@@ -110,7 +102,7 @@ impl Gpt {
         Ok(self.head.forward(&hidden(self, ids, pass)?, pass)?)
     }
 
-    /// Applies the final norm, if the model has one, and the head to a residual stream, wherever it was taken from.
+    /// Applies the final norm, if the model has one, and the head to a residual stream taken at any layer.
     ///
     /// # Shapes
     /// - `residual`: (…, C); output: (…, V)
@@ -122,7 +114,7 @@ impl Gpt {
         }
     }
 
-    /// The loss of predicting `targets`, which are ids or [`IGNORE`].
+    /// Computes the loss of predicting `targets`, which are ids or [`IGNORE`].
     ///
     /// # Shapes
     /// - `ids`, `targets`: (B, T), u32
@@ -133,7 +125,8 @@ impl Gpt {
         let all = targets.to_vec1::<u32>()?;
         let counted: Vec<u32> = (0..).zip(&all).filter(|&(_, &id)| id != IGNORE).map(|(at, _)| at).collect();
         let tokens = counted.len();
-        // If much is padding or question, only the rest goes through the head.
+        // The head is a large product: skip the tokens without a target (padding, questions) if they are
+        // many.
         if 0 < tokens && 4 * tokens < 3 * all.len() {
             let counted = Tensor::from_vec(counted, tokens, self.device())?;
             hidden = ops::embedding(&hidden, &counted)?;
@@ -142,9 +135,11 @@ impl Gpt {
         Ok(Loss { sum: self.head.loss(&hidden, &targets, pass)?, tokens })
     }
 
-    /// Continues several rows of a cache in one pass, so that the weights are read once, and returns the logits that the chunks ask for, one
-    /// after the other. A row's logits depend neither on the other rows nor on how its tokens are cut into chunks: on a CPU they are the
-    /// same to the bit.
+    /// Continues rows of a cache, all in one pass, and returns the logits that the chunks ask for, in the
+    /// order of the chunks.
+    ///
+    /// On a CPU, a row's logits are the same to the bit whatever other rows there are, and however its tokens
+    /// are cut into chunks.
     ///
     /// # Shapes
     /// - output: (logits asked for, V)
@@ -156,26 +151,15 @@ impl Gpt {
         Ok(rayon::scope(|_| ops::in_one_order(|| self.head.forward(&hidden, &Pass::new())))?)
     }
 
-    /// Like [`step`](Self::step), but returns what the final norm gives for the tokens whose logits are asked for, or for the very last
-    /// token if none are.
+    /// Like [`step`](Self::step), but without the head: returns the output of the final norm for the tokens
+    /// whose logits are asked for, or for the last token if no chunk asks for any.
     ///
     /// # Shapes
     /// - output: (tokens, C)
     pub fn hidden_step(&self, chunks: &[TokenChunk], cache: &mut Cache) -> Result<Tensor> {
-        let runs = cache.runs(chunks.iter().map(|chunk| (chunk.row, chunk.ids.len())))?;
-        let last = |run: &TokenRun, count: usize| {
-            assert!(count <= run.tokens.len(), "logits of tokens that are there");
-            let skipped = run.tokens.len() - count;
-            let tokens = run.tokens.start + skipped..run.tokens.end;
-            TokenRun { start: run.start + skipped, tokens, ..run.clone() }
-        };
-        let with_logits = runs.iter().zip(chunks).filter(|(_, chunk)| chunk.logits > 0);
-        let mut selected: Vec<TokenRun> = with_logits.map(|(run, chunk)| last(run, chunk.logits)).collect();
-        if selected.is_empty() {
-            selected.extend(runs.iter().rfind(|run| !run.tokens.is_empty()).map(|run| last(run, 1)));
-        }
+        let (runs, selected) = cache.runs(chunks)?;
         let ids: Vec<[u32; 1]> = chunks.iter().flat_map(|chunk| chunk.ids.iter().map(|&id| [id])).collect();
-        let ids = self.ids(&ids)?; // (N, 1): each token is a row of its own, with its position
+        let ids = self.ids(&ids)?; // (N, 1): each token is a batch row of its own, with its own position
         // Inside the thread pool, so that products don't have to enter it one by one.
         let pass = || hidden(self, &ids, &Pass::new().with_cache(cache, runs.clone(), selected));
         let hidden = rayon::scope(|_| ops::in_one_order(pass))?; // (selected, 1, C)
@@ -184,38 +168,13 @@ impl Gpt {
     }
 }
 
-/// Tokens that continue one row of a cache.
+/// Tokens that continue a row of a cache.
 #[derive(Debug, Clone)]
 pub struct TokenChunk<'a> {
     /// The row.
     pub row: usize,
     /// The tokens.
     pub ids: &'a [u32],
-    /// For how many of them, counted from the last, the logits of the next token are computed.
+    /// The number of tokens, counted from the last, whose logits are computed.
     pub logits: usize,
-}
-
-/// Returns an error that names an id outside of the vocabulary.
-fn check_ids(ids: &Tensor, config: &Config) -> Result<()> {
-    let (rows, t) = ids.dims2()?;
-    if rows * t == 0 {
-        return Err(IdsError::Empty.into());
-    }
-    let vocab_size = config.vocab_size;
-    let is_outside = |&id: &u32| id as usize >= vocab_size;
-    let (storage, layout) = ids.storage_and_layout();
-    let outside = match (&*storage, layout.contiguous_offsets()) {
-        (Storage::Cpu(CpuStorage::U32(all)), Some((start, end))) => {
-            let all = &all[start..end];
-            all.iter().position(is_outside).map(|at| (at, all[at]))
-        }
-        _ => {
-            let all = ids.flatten_all()?.to_vec1::<u32>()?;
-            all.iter().position(is_outside).map(|at| (at, all[at]))
-        }
-    };
-    let Some((at, id)) = outside else { return Ok(()) };
-    let (row, position) = (at / t, at % t);
-    let row = (rows > 1).then_some(row);
-    Err(IdsError::OutsideVocabulary { id, position, row, vocab_size }.into())
 }

@@ -1,4 +1,4 @@
-//! The output head: a product with the transposed token table, or with a matrix of its own.
+//! The output head: a product with the token table (tied) or with a matrix of its own.
 
 use crate::hooks::Site;
 use crate::pass::Pass;
@@ -30,13 +30,16 @@ impl Head {
         self.weight.dtype()
     }
 
+    /// Computes logits.
+    ///
     /// # Shapes
     /// - `hidden`: (…, C); output: (…, V)
     pub fn forward(&self, hidden: &Tensor, pass: &Pass) -> Result<Tensor> {
         pass.at(Site::Logits, self.weight.linear(hidden, WeightLayout::OutIn, self.bias.as_ref())?)
     }
 
-    /// The sum of −log p(target). Unless a hook wants the logits, they are never in memory whole.
+    /// Computes the sum of −log p(target). The logits are never in memory as a whole, unless a hook wants
+    /// them.
     ///
     /// # Shapes
     /// - `hidden`: (N, C); `targets`: (N), u32

@@ -1,31 +1,33 @@
-//! Named sites of the forward pass, at which a hook may see a tensor, or replace it. A pass without hooks computes and
-//! costs the same as if there were none.
+//! Named sites of the forward pass, where a hook can see a tensor or replace it. Without a hook, sites cost
+//! nothing.
 //!
-//! B is the batch, T the tokens of a row, C the width, H the heads, D the width of a head, I the width inside the MLP,
-//! V the vocabulary, Tk the keys that can be seen (those of the cache included).
+//! In shapes, B is the batch size, T the tokens per row, C the width, H the heads, D the width of a head, I
+//! the width inside the MLP, V the vocabulary size and Tk the keys, including cached ones.
 
 use candle_core::{Result, Tensor};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// A place in the forward pass. In text: `embed`, `block.3.attn.q`, `ln_f`, `logits`.
+/// A site of the forward pass. As text: `embed`, `block.3.attn.q`, `ln_f`, `logits`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Site {
-    /// What enters the first block, (B, T, C): token and position, after dropout.
+    /// The input of the first block, (B, T, C): token plus position, after dropout.
     Embed,
-    /// A place inside a block, counted from 0.
+    /// A site inside a block; blocks are counted from 0.
     Block(usize, BlockSite),
-    /// What the final norm leaves, (B, T, C). Post-norm models have none.
+    /// The output of the final norm, (B, T, C). Post-norm models have no final norm.
     LnF,
     /// The logits, (B, T, V).
     Logits,
 }
 
-/// A place inside a block, in the order of a pre-norm block. The numbers are part of dropout keys: changing one changes training runs.
+/// A site inside a block, in the order of a pre-norm block. The numbers are part of dropout keys: changing
+/// one changes training runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BlockSite {
-    /// What the first norm leaves, (B, T, C): before attention in a pre-norm block, after it in a post-norm block.
+    /// The output of the first norm, (B, T, C): before attention in a pre-norm block, after it in a post-norm
+    /// block.
     Ln1 = 0,
     /// Queries, (B, H, T, D), after rotation where positions are rotary.
     Q = 1,
@@ -37,21 +39,21 @@ pub enum BlockSite {
     Scores = 4,
     /// The softmax of the scores, (B, H, T, Tk), before dropout.
     Pattern = 5,
-    /// What each head mixed from the values, before the output projection, (B, T, H, D).
+    /// The output of each head before the output projection, (B, T, H, D).
     Z = 6,
-    /// What attention adds to the residual stream, (B, T, C).
+    /// The output of attention, (B, T, C), which is added to the residual stream.
     AttnOut = 7,
     /// The residual stream between attention and MLP, (B, T, C).
     ResidMid = 8,
-    /// What the second norm leaves, (B, T, C).
+    /// The output of the second norm, (B, T, C).
     Ln2 = 9,
     /// Inside the MLP before the activation, (B, T, I).
     MlpPre = 10,
     /// Inside the MLP after the activation, (B, T, I).
     MlpPost = 11,
-    /// What the MLP adds to the residual stream, (B, T, C).
+    /// The output of the MLP, (B, T, C), which is added to the residual stream.
     MlpOut = 12,
-    /// The residual stream after the MLP, (B, T, C); in a post-norm block the second norm comes behind it.
+    /// The residual stream after the MLP, (B, T, C); before the second norm in a post-norm block.
     ResidPost = 13,
 }
 
@@ -74,13 +76,18 @@ impl BlockSite {
         (Self::ResidPost, "resid_post"),
     ];
 
+    /// The names of all sites inside a block.
+    pub fn names() -> String {
+        Self::NAMES.map(|(_, name)| name).join(", ")
+    }
+
     fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(site, _)| *site == self).map_or("", |(_, name)| name)
     }
 }
 
 impl Site {
-    /// All sites of a model of so many blocks, in the order of a pre-norm pass.
+    /// All sites of a model with `n_layer` blocks, in the order of a pre-norm pass.
     pub fn all(n_layer: usize) -> impl Iterator<Item = Self> {
         let blocks = (0..n_layer)
             .flat_map(|layer| BlockSite::NAMES.iter().map(move |(site, _)| Self::Block(layer, *site)));
@@ -100,9 +107,9 @@ impl fmt::Display for Site {
 }
 
 impl FromStr for Site {
-    type Err = String;
+    type Err = UnknownSite;
 
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
+    fn from_str(text: &str) -> std::result::Result<Self, UnknownSite> {
         let inside = || {
             let (layer, name) = text.strip_prefix("block.")?.split_once('.')?;
             let (site, _) = BlockSite::NAMES.iter().find(|(_, known)| *known == name)?;
@@ -112,27 +119,27 @@ impl FromStr for Site {
             "embed" => Ok(Self::Embed),
             "ln_f" => Ok(Self::LnF),
             "logits" => Ok(Self::Logits),
-            _ => inside().ok_or_else(|| {
-                let names: Vec<&str> = BlockSite::NAMES.iter().map(|(_, name)| *name).collect();
-                format!(
-                    "there is no site {text}; there are embed, ln_f, logits, and in block N block.N. and one of {}",
-                    names.join(", ")
-                )
-            }),
+            _ => inside().ok_or_else(|| UnknownSite(text.to_owned())),
         }
     }
 }
 
-/// Whoever looks into a pass, or changes it on the way.
+/// A name that is not the name of a site.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown site {:?}; sites are embed, ln_f, logits and block.N.SITE, where SITE is {}", .0, BlockSite::names())]
+pub struct UnknownSite(pub String);
+
+/// Observes a pass, or changes it.
 pub trait Hook {
-    /// Whether it looks at this site. Scores and patterns are computed as a whole only where somebody does.
+    /// Whether the hook wants the tensor at this site. Scores and patterns are only computed if a hook wants
+    /// them.
     fn wants(&self, site: Site) -> bool;
 
-    /// Sees what stands at a site that it wants; what it returns, of the same shape, takes its place.
+    /// Called with the tensor at a site that the hook wants. A returned tensor of the same shape replaces it.
     fn at(&mut self, site: Site, x: &Tensor) -> Result<Option<Tensor>>;
 }
 
-/// A hook that keeps what stands at some sites, and changes nothing.
+/// A hook that records the tensors at some sites and changes nothing.
 #[derive(Debug, Default)]
 pub struct Recording {
     wanted: Vec<Site>,
@@ -140,17 +147,17 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Keeps what stands at these sites.
+    /// Creates a hook that records these sites.
     pub fn of(sites: impl IntoIterator<Item = Site>) -> Self {
         Self { wanted: sites.into_iter().collect(), kept: BTreeMap::new() }
     }
 
-    /// What stood at a site, if it was wanted and the pass came there.
+    /// The tensor at a site, if it was recorded.
     pub fn get(&self, site: Site) -> Option<&Tensor> {
         self.kept.get(&site)
     }
 
-    /// All that was kept.
+    /// All recorded tensors.
     pub fn into_kept(self) -> BTreeMap<Site, Tensor> {
         self.kept
     }
@@ -180,7 +187,7 @@ mod tests {
         }
         assert_eq!(Site::Block(3, BlockSite::Q).to_string(), "block.3.attn.q");
         for wrong in ["", "block", "block.x.ln_1", "block.3.attn", "block.3", "ln_1"] {
-            assert!(wrong.parse::<Site>().unwrap_err().contains("attn.pattern"), "{wrong}");
+            assert!(wrong.parse::<Site>().unwrap_err().to_string().contains("attn.pattern"), "{wrong}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A new model's weights, from a seed: how one begins, not what a model is.
+//! Random initial weights from a seed.
 
 use crate::config::Config;
 use crate::parameters::{Init, ParameterRole, Part, Spec, specs};
@@ -9,31 +9,33 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// How the weights of a new model are drawn. Norms always begin as the identity.
+/// How the weights of a new model are drawn. Norms always start as the identity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Initialization {
-    /// N(0, `initializer_range`), biases 0; residual projections scaled down by 1/√(2·layers), so that the residual stream
-    /// keeps its size however deep the model is.
+    /// N(0, `initializer_range`), biases 0; residual projections scaled down by 1/√(2·layers), so that the
+    /// residual stream keeps its size however deep the model is.
     #[default]
     Gpt2,
     /// N(0, `initializer_range`), biases 0.
     Plain,
-    /// The defaults of PyTorch's layers: weights and biases of `nn.Linear` U(±1/√inputs), `nn.Embedding` N(0, 1).
+    /// The defaults of PyTorch's layers: weights and biases of `nn.Linear` U(±1/√inputs), `nn.Embedding` N(0,
+    /// 1).
     Pytorch,
 }
 
-/// What one tensor is drawn from.
+/// The distribution of a tensor's initial values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Draw {
     Constant(f32),
-    /// Of this standard deviation.
+    /// Normal with this standard deviation.
     Normal(f64),
-    /// From minus this to this.
+    /// Uniform from minus this to this.
     Uniform(f64),
 }
 
-/// All tensors of a new model. Each is drawn from its own stream of ChaCha8, so they don't depend on each other.
+/// Draws all tensors of a new model, each from its own stream of ChaCha8, so that they don't depend on each
+/// other.
 pub fn init(
     config: &Config,
     initialization: Initialization,
@@ -69,7 +71,7 @@ impl Initialization {
     }
 }
 
-/// How many inputs the layer has that a weight or a bias belongs to.
+/// The number of inputs of the layer that a weight or bias belongs to.
 fn inputs(config: &Config, name: &str) -> usize {
     if name.contains(".mlp.c_proj.") { config.inner() } else { config.n_embd }
 }
@@ -81,13 +83,13 @@ fn generator(seed: u64, stream: u64) -> ChaCha8Rng {
     rng
 }
 
-/// `n` values between −`bound` and `bound`, all as likely.
+/// `n` values drawn uniformly between −`bound` and `bound`.
 pub(crate) fn uniform(n: usize, bound: f64, seed: u64, stream: u64) -> Vec<f32> {
     let mut rng = generator(seed, stream);
     (0..n).map(|_| (bound * (2.0 * rng.random::<f64>() - 1.0)) as f32).collect()
 }
 
-/// `n` normally distributed values by Box and Muller's method.
+/// `n` normally distributed values, by the Box–Muller method.
 fn normal(n: usize, std: f64, seed: u64, stream: u64) -> Vec<f32> {
     let mut rng = generator(seed, stream);
     let mut values = Vec::with_capacity(n + 1);
@@ -154,7 +156,8 @@ mod tests {
         assert_eq!(moments(&weights["ln_f.weight"]), (1.0, 0.0));
     }
 
-    /// `nn.Linear` draws weights and biases from U(±1/√inputs), whose deviation is 1/√(3·inputs), and nothing beyond.
+    /// `nn.Linear` draws weights and biases from U(±1/√inputs), whose deviation is 1/√(3·inputs), and nothing
+    /// beyond.
     #[test]
     fn pytorch_weights_are_those_of_its_layers() {
         let shape = Config { tie_word_embeddings: false, lm_head_bias: true, n_inner: Some(100), ..small() };

@@ -1,5 +1,5 @@
-//! A forward pass over a model that stays in its files: each layer is loaded, run and dropped. Conversions are checked this way, which needs
-//! no memory for a whole model.
+//! A forward pass over a model that stays in its files: each layer is loaded, run and dropped. Conversions
+//! are checked this way, without memory for the whole model.
 
 use crate::block::Block;
 use crate::config::Config;
@@ -52,7 +52,7 @@ impl LayerSource for LayerByLayer<'_> {
 }
 
 impl ModelView<'_> {
-    /// Logits of every position of one text, with one layer in memory at a time.
+    /// Computes the logits of every position of one text, with one layer in memory at a time.
     ///
     /// # Shapes
     /// - output: (T, V)

@@ -1,4 +1,4 @@
-//! Where a forward pass gets its layers from: a loaded model, or files that are read one layer at a time.
+//! Where a forward pass gets its layers: a loaded model, or files from which layers are loaded one at a time.
 
 use crate::block::Block;
 use crate::config::Config;

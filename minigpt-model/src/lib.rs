@@ -1,21 +1,26 @@
 //! The decoder: one model for GPT-2, nanoGPT and their relatives.
 //!
-//! In reading order: [`config`] (the settings of a model) → `embedding` → [`attention`] → `mlp` → `block` → [`Gpt`]. Besides: [`Pass`] (one run
-//! of the model: positions, cache, dropout, hooks), [`hooks`] (sites at which a tensor can be seen or replaced), [`cache`], `init` and
-//! `loading`, [`parameters`] (the list of tensors), [`plan`] (memory and compute of a model), `forms` (the same model trainable, quantised, or
-//! as a view for writers) and `layer_by_layer` (a forward pass over a model that stays in its files).
+//! Start with `gpt.rs`, the whole forward pass, and follow it down: `embedding`, `block`, [`attention`],
+//! `mlp`, `head`. [`config`] has the choices in which GPT-2's relatives differ, `preset` some of them by
+//! name. Layers get positions, cache, dropout and [`hooks`] from a [`Pass`].
 //!
-//! [`Block`], [`CausalSelfAttention`], [`Mlp`], [`LayerNorm`] and [`MultiHeadAttention`] can be used by themselves.
+//! Around the decoder: [`parameters`] lists its tensors, `init` and `loading` create models, `forms` changes
+//! them (trainable, quantized, …), `layer_by_layer` runs a model that stays in its files, and [`plan`]
+//! computes memory and arithmetic.
 //!
-//! This crate never reads a file, tokenizes, prints, or reads a clock.
+//! [`Block`], [`CausalSelfAttention`], [`Mlp`], [`LayerNorm`], [`MultiHeadAttention`] and
+//! [`scaled_dot_product_attention`](attention::scaled_dot_product_attention) can be used by themselves.
 //!
+//! This crate never reads files, tokenizes, prints, or reads a clock.
+//!
+//! # Example
 //! ```
 //! use minigpt_model::{BlockSite, Config, Device, Gpt, Pass, Recording, Site};
 //!
 //! let shape = Config { n_layer: 2, n_head: 2, n_embd: 8, block_size: 16, vocab_size: 10, ..Config::default() };
 //! let gpt = Gpt::new(shape, 1, &Device::Cpu)?;
 //!
-//! // What does head 0 of block 1 look at?
+//! // Run a pass, and record the attention pattern of block 1 on the way.
 //! let pattern = Site::Block(1, BlockSite::Pattern);
 //! let mut seen = Recording::of([pattern]);
 //! let logits = gpt.forward(&gpt.ids(&[[3, 1, 4]])?, &Pass::new().with_hook(&mut seen))?;
@@ -34,6 +39,7 @@ mod forms;
 mod gpt;
 mod head;
 pub mod hooks;
+mod ids;
 mod init;
 mod layer_by_layer;
 mod layer_source;
@@ -45,23 +51,25 @@ mod multi_head_attention;
 pub mod parameters;
 mod pass;
 pub mod plan;
+mod preset;
 mod weights;
 
 pub use attention::{CausalSelfAttention, MultiHeadAttention};
 pub use block::Block;
 pub use cache::Cache;
-pub use config::{Activation, Config, NormPosition, PRESETS, PositionEmbedding};
+pub use config::{Activation, Config, NormPosition, PositionEmbedding};
 pub use embedding::sinusoid;
 pub use error::{Error, IdsError, ModelConfigError, Result};
 pub use forms::{Parameter, Stored};
 pub use gpt::{Gpt, TokenChunk};
-pub use hooks::{BlockSite, Hook, Recording, Site};
+pub use hooks::{BlockSite, Hook, Recording, Site, UnknownSite};
 pub use init::Initialization;
 pub use linear::{LayerNorm, Linear};
 pub use loss::Loss;
 pub use mlp::Mlp;
 pub use parameters::ParameterRole;
 pub use pass::Pass;
+pub use preset::Preset;
 pub use weights::{ModelView, Tensors, Weight};
 
 pub use candle_core::{DType, Device, Tensor};

@@ -1,4 +1,4 @@
-//! The linear layer and the layer norm, of which all other layers are made.
+//! The linear layer and the layer norm: the parts that the other layers are made of.
 
 use crate::hooks::Site;
 use crate::pass::Pass;
@@ -6,8 +6,21 @@ use crate::weights::{Tensors, Weight};
 use candle_core::{Result, Tensor};
 use minigpt_kernels::{self as ops, WeightLayout};
 
-/// `x · W + b`, with the weight stored `[in, out]` as GPT-2 stores it, so that no product needs a transposition, or
-/// quantised.
+/// A linear layer: `x · W + b`.
+///
+/// The weight is stored `[in, out]`, as in GPT-2's files; PyTorch's `nn.Linear` has it the other way round.
+///
+/// # Example
+/// ```
+/// use minigpt_model::{Device, Linear, Tensor};
+///
+/// let weight = Tensor::new(&[[1f32, 0.0, 2.0], [0.0, 1.0, 1.0]], &Device::Cpu)?; // (in, out)
+/// let bias = Tensor::new(&[0.5f32, 0.0, 0.0], &Device::Cpu)?;
+/// let x = Tensor::new(&[[3f32, 4.0]], &Device::Cpu)?;
+/// let y = Linear::new(weight, Some(bias)).forward(&x)?;
+/// assert_eq!(y.to_vec2::<f32>()?, [[3.5, 4.0, 10.0]]);
+/// # Ok::<(), minigpt_model::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Linear {
     weight: Weight,
@@ -15,12 +28,12 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// A layer from its weight (in, out) and bias (out).
+    /// Creates a layer from its weight (in, out) and its bias (out).
     pub fn new(weight: Tensor, bias: Option<Tensor>) -> Self {
         Self { weight: Weight::Plain(weight), bias }
     }
 
-    /// Its weight (in, out), if it is a plain tensor.
+    /// The weight (in, out), unless it is quantized or still in its file.
     pub fn weight(&self) -> Option<&Tensor> {
         match &self.weight {
             Weight::Plain(weight) => Some(weight),
@@ -28,7 +41,7 @@ impl Linear {
         }
     }
 
-    /// Its bias (out), if it has one.
+    /// The bias (out), if there is one.
     pub fn bias(&self) -> Option<&Tensor> {
         self.bias.as_ref()
     }
@@ -38,6 +51,8 @@ impl Linear {
         Ok(Self { weight, bias: weights.plain(&format!("{name}.bias"))? })
     }
 
+    /// Applies the layer to the last dimension.
+    ///
     /// # Shapes
     /// - `x`: (…, in); output: (…, out)
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
@@ -45,7 +60,20 @@ impl Linear {
     }
 }
 
-/// Layer norm with a learned scale and, if the configuration has one, a shift.
+/// Layer norm: each vector is shifted to mean 0, scaled to variance 1, multiplied by a learned weight and,
+/// with a bias, shifted again.
+///
+/// # Example
+/// ```
+/// use minigpt_model::{Device, LayerNorm, Pass, Tensor};
+///
+/// let weight = Tensor::new(&[1f32, 1.0, 2.0], &Device::Cpu)?;
+/// let norm = LayerNorm::new(weight, None, 1e-5);
+/// let x = Tensor::new(&[[1f32, 2.0, 3.0]], &Device::Cpu)?;
+/// let y = norm.forward(&x, &Pass::new())?.to_vec2::<f32>()?;
+/// assert!((y[0][0] + 1.2247).abs() < 1e-4 && y[0][1].abs() < 1e-4 && (y[0][2] - 2.4495).abs() < 1e-4);
+/// # Ok::<(), minigpt_model::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct LayerNorm {
     weight: Tensor,
@@ -56,7 +84,7 @@ pub struct LayerNorm {
 }
 
 impl LayerNorm {
-    /// A norm from its scale (C) and shift (C). GPT-2 uses 1e-5 for `eps`.
+    /// Creates a norm from its weight (C) and its bias (C). GPT-2's `eps` is 1e-5.
     pub fn new(weight: Tensor, bias: Option<Tensor>, eps: f64) -> Self {
         Self { weight, bias, eps, site: None }
     }
@@ -67,6 +95,8 @@ impl LayerNorm {
         Ok(Self { weight, bias, eps, site: Some(site) })
     }
 
+    /// Normalizes the last dimension.
+    ///
     /// # Shapes
     /// - `x`: (…, C); output: (…, C)
     pub fn forward(&self, x: &Tensor, pass: &Pass) -> Result<Tensor> {

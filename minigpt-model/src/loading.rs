@@ -1,4 +1,4 @@
-//! Models from random initial weights, or from the weights of a file.
+//! Builds models from random initial weights or from the weights of a file.
 
 use crate::block::Block;
 use crate::config::Config;

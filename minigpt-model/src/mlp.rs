@@ -1,4 +1,4 @@
-//! The MLP of a block: widen, activate, narrow. It sees one token at a time.
+//! The MLP of a block. It sees each token alone: only attention moves information between tokens.
 
 use crate::config::{Activation, Config};
 use crate::hooks::{BlockSite, Site};
@@ -8,7 +8,20 @@ use crate::weights::Tensors;
 use candle_core::{Result, Tensor};
 use minigpt_kernels as ops;
 
-/// The MLP of a block: `c_proj(activation(c_fc(x)))`.
+/// The MLP of a block: `c_proj(activation(c_fc(x)))`, usually four times as wide inside as outside.
+///
+/// # Example
+/// ```
+/// use minigpt_model::{Activation, Device, Linear, Mlp, Pass, Tensor};
+///
+/// let c_fc = Linear::new(Tensor::new(&[[1f32, -1.0]], &Device::Cpu)?, None); // C = 1, I = 2
+/// let c_proj = Linear::new(Tensor::new(&[[1f32], [3.0]], &Device::Cpu)?, None);
+/// let mlp = Mlp::new(c_fc, Activation::Relu, c_proj);
+/// let x = Tensor::new(&[[[2f32], [-2.0]]], &Device::Cpu)?; // (B, T, C)
+/// let y = mlp.forward(&x, &Pass::new())?;
+/// assert_eq!(y.to_vec3::<f32>()?, [[[2.0], [6.0]]]);
+/// # Ok::<(), minigpt_model::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Mlp {
     c_fc: Linear,
@@ -18,7 +31,7 @@ pub struct Mlp {
 }
 
 impl Mlp {
-    /// An MLP from its two layers, C → I and I → C.
+    /// Creates an MLP from its two layers, C → I and I → C.
     pub fn new(c_fc: Linear, activation: Activation, c_proj: Linear) -> Self {
         Self { c_fc, activation, c_proj, layer: 0 }
     }
@@ -32,8 +45,10 @@ impl Mlp {
         })
     }
 
+    /// Widens, activates and narrows each token's vector.
+    ///
     /// # Shapes
-    /// - `x`: (B, T, C); output: the same
+    /// - `x`: (B, T, C); output: (B, T, C)
     pub fn forward(&self, x: &Tensor, pass: &Pass) -> Result<Tensor> {
         let x = pass.at(Site::Block(self.layer, BlockSite::MlpPre), self.c_fc.forward(x)?)?; // (B, T, I)
         let x = ops::activation(&x, self.activation)?;

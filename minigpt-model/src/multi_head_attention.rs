@@ -8,9 +8,11 @@ use minigpt_kernels::{self as ops, AttentionMask, Dropout};
 
 /// Multi-head attention over separate queries, keys and values, whose lengths may differ.
 ///
-/// In masks, 0 hides and anything else is visible, as in PyTorch's `scaled_dot_product_attention`. PyTorch's `nn.MultiheadAttention` has it
-/// the other way round, and additive masks hold −∞ for what is hidden: [`visible_where_zero`] converts both.
+/// In masks, 0 hides a key and anything else shows it, as in PyTorch's `scaled_dot_product_attention`. In the
+/// boolean masks of PyTorch's `nn.MultiheadAttention` it is the other way round, and additive masks have −∞
+/// for hidden keys: [`visible_where_zero`] converts both.
 ///
+/// # Example
 /// ```
 /// use minigpt_model::attention::{Attend, MultiHeadAttention, visible_where_zero};
 /// use minigpt_model::{DType, Device, Tensor};
@@ -39,20 +41,20 @@ pub struct MultiHeadAttention {
     pub v_proj: Linear,
     /// Projects the output of all heads.
     pub out_proj: Linear,
-    /// Number of heads. The width of a head's queries and keys is that of `q_proj` over `n_head`, that of its values that of `v_proj`.
+    /// The number of heads. `q_proj` and `k_proj` have `n_head · d_k` outputs, `v_proj` has `n_head · d_v`.
     pub n_head: usize,
     /// Whether inputs and output are (T, B, C) rather than (B, T, C).
     pub sequence_first: bool,
 }
 
-/// What a query may look at, and what else to do on the way.
+/// Options of a forward pass: masks, dropout, and whether to return the attention weights.
 #[derive(Debug, Clone, Default)]
 pub struct Attend<'a> {
-    /// Query `i` sees the keys 0 to `i` only.
+    /// Whether query `i` sees only the keys 0 to `i`.
     pub causal: bool,
-    /// u8, (Tq, Tk) or broadcastable to (B, H, Tq, Tk): not 0 where a query may look.
+    /// u8, (Tq, Tk) or broadcastable to (B, H, Tq, Tk): 0 where a key is hidden from a query.
     pub mask: Option<&'a Tensor>,
-    /// u8, (B, Tk): not 0 where a key is real, 0 where it is padding.
+    /// u8, (B, Tk): 0 where a key is padding.
     pub key_padding: Option<&'a Tensor>,
     /// Dropout on the attention weights.
     pub dropout: Option<Dropout>,
@@ -60,15 +62,15 @@ pub struct Attend<'a> {
     pub weights: bool,
 }
 
-/// A mask of ours from one whose zeros are visible: PyTorch's `attn_mask` and `key_padding_mask` of booleans, where true
-/// hides, or numbers that are added to the scores, 0 or −∞.
+/// Converts a mask in which 0 means visible: a boolean `attn_mask` or `key_padding_mask` of PyTorch's
+/// `nn.MultiheadAttention`, or an additive mask of 0 and −∞.
 pub fn visible_where_zero(mask: &Tensor) -> Result<Tensor> {
     mask.eq(&mask.zeros_like()?)
 }
 
 impl MultiHeadAttention {
-    /// Creates an attention module on the CPU, batch first, with heads `d_model / n_head` wide. Weights and biases are variables drawn as
-    /// PyTorch's `nn.Linear` draws them, from seed 0.
+    /// Creates an attention module on the CPU, batch first, with `d_k = d_v = d_model / n_head`. Weights and
+    /// biases are variables, initialized like PyTorch's `nn.Linear`, from seed 0.
     ///
     /// # Errors
     /// `d_model` is not divisible by `n_head`.
@@ -94,8 +96,9 @@ impl MultiHeadAttention {
         Self::with_widths([d_model, n_head, width, width], bias, seed, device)
     }
 
-    /// Creates an attention module whose heads have queries and keys of width `d_k` and values of width `d_v`, whatever `d_model` is: the
-    /// projections are `n_head · d_k` and `n_head · d_v` wide, and the output projection leads back to `d_model`.
+    /// Creates an attention module whose heads have queries and keys of width `d_k` and values of width
+    /// `d_v`, both independent of `d_model`: the projections have `n_head · d_k` and `n_head · d_v` outputs,
+    /// and the output projection leads back to `d_model`.
     ///
     /// # Errors
     /// A width is 0.
@@ -141,7 +144,8 @@ impl MultiHeadAttention {
         })
     }
 
-    /// The output and, if asked for, the attention weights before dropout. For a query that sees no key, every head gives zeros.
+    /// Returns the output and, if [`Attend::weights`] is set, the attention weights before dropout. For a
+    /// query that sees no key, the output of every head is 0.
     ///
     /// # Shapes
     /// - `query`: (B, Tq, C); `key`, `value`: (B, Tk, C); or with `sequence_first` (T, B, C)
@@ -163,7 +167,7 @@ impl MultiHeadAttention {
         } else {
             (ops::attention(&q, &k, &v, &mask, attend.dropout.clone())?, None)
         };
-        let y = y.flatten_from(2)?; // (B, Tq, C)
+        let y = y.flatten_from(2)?; // (B, Tq, H·Dv)
         let y = if self.sequence_first { y.transpose(0, 1)?.contiguous()? } else { y };
         Ok((self.out_proj.forward(&y)?, weights))
     }

@@ -1,16 +1,16 @@
-//! The one list of a model's tensors: names and layouts are GPT-2's. Initialisation, loading, saving, quantising, counting
-//! and optimising all ask it, so they can't disagree, and nobody guesses from a name or a shape.
+//! The list of a model's tensors, with GPT-2's names and layouts. Initialization, loading, saving,
+//! quantization, counting and the optimizers all use it, so that they agree.
 
 use crate::config::{Config, PositionEmbedding};
 use minigpt_kernels::WeightLayout;
 use serde::Serialize;
 
-/// What part of the model a tensor belongs to.
+/// The part of the model a tensor belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// The vectors of tokens, which a tied head uses as well.
+    /// The token table, which a tied head shares.
     TokenEmbedding,
-    /// The vectors of learned positions.
+    /// The table of learned positions.
     PositionEmbedding,
     /// Projections to and from the attention heads.
     Attention,
@@ -18,31 +18,31 @@ pub enum Part {
     Mlp,
     /// Layer norms.
     Norm,
-    /// The output head, where it is not tied.
+    /// The output head, unless it is tied.
     Head,
 }
 
-/// What a tensor is for: this decides how it is stored, whether it decays, and which optimiser moves it.
+/// The role of a tensor, which decides how it is stored, whether it decays, and which optimizer updates it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParameterRole {
-    /// A row a token: (V, C).
+    /// One row per token: (V, C).
     TokenEmbedding,
-    /// A row a position: (T, C).
+    /// One row per position: (T, C).
     PositionEmbedding,
     /// A matrix inside a block: (in, out).
     Matrix,
     /// The projections to queries, keys and values, side by side: (C, 3·C).
     JointQkv,
-    /// The output head, where it is not tied: (V, C).
+    /// The output head, unless it is tied: (V, C).
     Head,
     /// The scale of a norm.
     NormScale,
-    /// What is added: to the output of a layer, of a norm, of the head.
+    /// The bias of a layer, a norm or the head.
     Bias,
 }
 
 impl ParameterRole {
-    /// How a weight is stored that activations are multiplied with; none for what is only looked up or added.
+    /// The layout of a weight that activations are multiplied with; `None` for other tensors.
     pub fn layout(self) -> Option<WeightLayout> {
         match self {
             Self::Matrix | Self::JointQkv => Some(WeightLayout::InOut),
@@ -56,8 +56,8 @@ impl ParameterRole {
         !matches!(self, Self::NormScale | Self::Bias)
     }
 
-    /// Of how many matrices side by side it consists, if Muon moves it: the matrices inside the blocks. AdamW moves the
-    /// rest.
+    /// For tensors that Muon updates (the matrices inside the blocks), the number of matrices side by side.
+    /// AdamW updates the rest.
     pub fn muon_matrices(self) -> Option<usize> {
         match self {
             Self::Matrix => Some(1),
@@ -67,12 +67,12 @@ impl ParameterRole {
     }
 }
 
-/// How a tensor is initialised.
+/// The initialization of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Init {
     /// Normally distributed.
     Normal,
-    /// Normally distributed, scaled down because they add to the residual stream.
+    /// Normally distributed, scaled down because the output is added to the residual stream.
     Residual,
     /// Ones.
     One,
@@ -80,35 +80,36 @@ pub enum Init {
     Zero,
 }
 
-/// A tensor of the model: what it is called, how large it is, and whether this configuration has it.
+/// A tensor of the model: its name, its shape, and whether this configuration has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
-    /// GPT-2's name, without the `transformer.` in front.
+    /// GPT-2's name, without the prefix `transformer.`.
     pub name: String,
     /// Linear layers are stored `[in, out]`, embeddings and the head `[vocab_size, n_embd]`.
     pub shape: Vec<usize>,
-    /// What it belongs to.
+    /// The part it belongs to.
     pub part: Part,
-    /// What it is for.
+    /// Its role.
     pub role: ParameterRole,
-    /// How it is initialised.
+    /// Its initialization.
     pub init: Init,
-    /// The switch that takes this tensor away, where one did: GPT-2 has it, this configuration does not.
+    /// The switch of the configuration that turns off this tensor, which GPT-2 has.
     pub absent: Option<&'static str>,
 }
 
 impl Spec {
-    /// How many elements it holds.
+    /// The number of elements.
     pub fn count(&self) -> u64 {
         self.shape.iter().map(|&n| n as u64).product()
     }
 
-    /// Whether it is the weight of a linear layer, which GPT-2's files have (in, out) and most other tools (out, in).
+    /// Whether it is the weight of a linear layer: (in, out) in GPT-2's files, (out, in) in those of most
+    /// other tools.
     pub fn is_linear_weight(&self) -> bool {
         self.role.layout() == Some(WeightLayout::InOut)
     }
 
-    /// Whether it may be kept in fewer bits: what activations are multiplied with.
+    /// Whether it can be quantized: activations are multiplied with it.
     pub fn is_quantizable(&self) -> bool {
         self.role.layout().is_some()
     }
@@ -120,14 +121,14 @@ pub fn layer_of(name: &str) -> &str {
     name.match_indices('.').nth(parts - 1).map_or(name, |(at, _)| &name[..at])
 }
 
-/// The tensors that a model of this shape has, in the order of the forward pass.
+/// The tensors of a model with this configuration, in the order of the forward pass.
 pub fn specs(config: &Config) -> Vec<Spec> {
     let mut specs = specs_with_absent(config);
     specs.retain(|spec| spec.absent.is_none());
     specs
 }
 
-/// The tensors of [`specs`] and those biases that GPT-2 would have and this configuration lacks.
+/// The tensors of [`specs`], and the biases that GPT-2 has and this configuration turns off.
 pub fn specs_with_absent(config: &Config) -> Vec<Spec> {
     let (v, c, inner) = (config.vocab_size, config.n_embd, config.inner());
     let mut list = List::default();
@@ -233,14 +234,14 @@ impl List {
     }
 }
 
-/// How many parameters a model has, in all and by part.
+/// The number of parameters of a model, in all and by part.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Count {
     /// All of them.
     pub total: u64,
-    /// The vectors of tokens; a tied head uses these as well.
+    /// The token table, which a tied head shares.
     pub token_embedding: u64,
-    /// The vectors of learned positions.
+    /// The table of learned positions.
     pub position_embedding: u64,
     /// Projections to and from the attention heads.
     pub attention: u64,
@@ -248,7 +249,7 @@ pub struct Count {
     pub mlp: u64,
     /// Layer norms.
     pub norm: u64,
-    /// The output head, 0 where it is tied.
+    /// The output head; 0 if it is tied.
     pub head: u64,
 }
 
@@ -303,7 +304,7 @@ mod tests {
 
     #[test]
     fn roles_say_what_is_transposed_decayed_and_moved_by_muon() {
-        // An MLP whose width is three times the model's looks like a joint projection by its shape, and is none.
+        // An MLP three times as wide as the model has the shape of a joint projection, but is not one.
         let config = Config { n_layer: 1, n_embd: 12, n_head: 3, n_inner: Some(36), ..Config::default() };
         let config = Config { tie_word_embeddings: false, ..config };
         let role = |name: &str| specs(&config).into_iter().find(|spec| spec.name == name).unwrap().role;

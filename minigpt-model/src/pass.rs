@@ -1,4 +1,4 @@
-//! One run of the model: its rows and positions, the cache, dropout, hooks. Layers ask the pass about them.
+//! One forward pass: its positions, cache, dropout and hooks. Layers get them from the pass.
 
 use crate::cache::Cache;
 use crate::error::{IdsError, Result};
@@ -8,10 +8,10 @@ use minigpt_kernels::{self as ops, AttentionMask, Dropout, TokenRun};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// One run of the model over rows of tokens.
+/// One forward pass over rows of tokens.
 ///
-/// [`Pass::new`] is an ordinary one: whole rows, from position 0 on, each token seeing itself and those before it. The
-/// `with_…` methods add dropout, a padding mask, hooks.
+/// By default ([`Pass::new`]) rows begin at position 0, and each token sees itself and the tokens before it.
+/// The `with_…` methods add dropout, a padding mask or a hook.
 #[derive(Default)]
 pub struct Pass<'a> {
     dropout: Option<DropoutKey>,
@@ -20,21 +20,22 @@ pub struct Pass<'a> {
     cached: Option<Cached<'a>>,
 }
 
-/// What decides over dropout in a pass: the element of row `rows[b]` at a site is dropped by (key, site, row, place).
+/// The source of a pass's dropout: whether an element is dropped is a function of the key, the site, its row
+/// in the whole batch and its place in the row.
 #[derive(Clone)]
 struct DropoutKey {
     key: u64,
-    /// The number of each row of this pass in the whole batch; 0, 1, 2, … when absent.
+    /// The number of each row of this pass in the whole batch. Default: 0, 1, 2, …
     rows: Option<Arc<[usize]>>,
 }
 
-/// The tokens of a pass that goes on behind those in a cache. Each token of the batch is a row of its own, with its position,
-/// so texts of any length stand behind one another and the weights are read once for all of them.
+/// The tokens of a pass that continues rows of a cache. Each token is a batch row of its own, with its own
+/// position, so texts of any length share one pass.
 struct Cached<'a> {
     cache: RefCell<&'a mut Cache>,
     /// All tokens.
     runs: Vec<TokenRun>,
-    /// The tokens whose output is needed. For the others, the last block only writes keys and values.
+    /// The tokens whose output is needed. For the others, the last block only stores keys and values.
     selected: Vec<TokenRun>,
     last_layer: usize,
 }
@@ -53,29 +54,33 @@ impl<'a> Pass<'a> {
         Self::default()
     }
 
-    /// Adds dropout, which depends on `key` alone. Training uses a new key each step.
+    /// Adds dropout. The same key drops the same elements; training uses a new key for each step.
     pub fn with_dropout(self, key: u64) -> Self {
         Self { dropout: Some(DropoutKey { key, rows: None }), ..self }
     }
 
-    /// Says which rows of a whole batch these are, for dropout: row `rows[b]` of the batch loses the same elements
-    /// whether it is computed alone, in a part of the batch, or with all others.
+    /// Sets the numbers of these rows in the whole batch, for dropout: a row then loses the same elements
+    /// however the batch is split.
     pub fn with_rows(self, rows: &[usize]) -> Self {
         let dropout = self.dropout.map(|DropoutKey { key, .. }| DropoutKey { key, rows: Some(rows.into()) });
         Self { dropout, ..self }
     }
 
-    /// Hides padding: u8, (B, T), not 0 where a token is real, 0 where it is padding that nobody may look at.
+    /// Hides padding from attention.
+    ///
+    /// # Shapes
+    /// - `mask`: (B, T), u8; 0 where a token is padding
     pub fn with_key_padding(self, mask: &'a Tensor) -> Self {
         Self { key_padding: Some(mask), ..self }
     }
 
-    /// Lets a hook see or change what stands at the sites that it wants.
+    /// Adds a hook, which sees the tensors at the sites it wants and may replace them.
     pub fn with_hook(self, hook: &'a mut dyn Hook) -> Self {
         Self { hook: Some(RefCell::new(hook)), ..self }
     }
 
-    /// Continues the rows of a cache with runs of tokens, of which those in `selected` leave the last block.
+    /// Continues rows of a cache with runs of tokens. Only the tokens in `selected` continue after the last
+    /// block's attention.
     pub(crate) fn with_cache(
         self,
         cache: &'a mut Cache,
@@ -86,13 +91,13 @@ impl<'a> Pass<'a> {
         Self { cached: Some(Cached { cache: RefCell::new(cache), runs, selected, last_layer }), ..self }
     }
 
-    /// Whether a batch fits this pass and the model's context.
+    /// Returns an error if the rows are longer than the model's context.
     pub(crate) fn check(&self, (rows, tokens): (usize, usize), block_size: usize) -> Result<()> {
         if tokens > block_size {
             return Err(IdsError::Context { tokens, block_size }.into());
         }
         if let Some(numbers) = self.dropout.as_ref().and_then(|dropout| dropout.rows.as_ref()) {
-            assert_eq!(numbers.len(), rows, "a number for each row");
+            assert_eq!(numbers.len(), rows, "one number per row");
         }
         Ok(())
     }
@@ -106,7 +111,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Which keys each token may look at: its own and those before it, but no padding.
+    /// The attention mask: each token sees itself and the tokens before it, but no padding.
     pub(crate) fn mask(&self, rows: usize) -> candle_core::Result<AttentionMask> {
         let mask = AttentionMask::causal(&self.starts(rows));
         match self.key_padding {
@@ -118,7 +123,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The attention of a layer over the cache, if this pass has one: for all tokens, or in the last layer for the selected ones.
+    /// Attention over the cache, if this pass has one: for all tokens, or in the last layer for the selected
+    /// ones.
     ///
     /// # Shapes
     /// - `qkv`: (N, 1, 3·C); output: (tokens, 1, C)
@@ -129,7 +135,8 @@ impl<'a> Pass<'a> {
         Some(qkv.squeeze(1).and_then(attend))
     }
 
-    /// The tokens that continue after a layer's attention: all, but in the last layer of a cached pass only those whose output is needed.
+    /// The tokens that continue after a layer's attention: all of them, or in the last layer of a cached pass
+    /// the selected ones.
     ///
     /// # Shapes
     /// - `x`: (N, 1, C); output: (selected, 1, C)
@@ -196,7 +203,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// The number of a site in dropout keys.
+/// The number of a site in dropout keys. It must never change, or a resumed run would drop other elements.
 fn dropout_site(site: Site) -> u64 {
     match site {
         Site::Block(layer, site) => (1 + layer as u64) << 8 | site as u64,

@@ -1,4 +1,4 @@
-//! What a model costs before anyone trains it: parameters, memory and arithmetic.
+//! The cost of a model before it is trained: parameters, memory and arithmetic.
 
 use crate::config::Config;
 use crate::parameters::Count;
@@ -7,30 +7,30 @@ use serde::Serialize;
 /// Bytes of an f32.
 const F32: u64 = 4;
 
-/// What training takes with a given batch and context.
+/// The cost of training with a given batch size and context.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plan {
     /// Parameters, in all and by part.
     pub parameters: Count,
-    /// Rows in a batch.
+    /// Rows per batch.
     pub batch_size: usize,
-    /// Tokens in a row.
+    /// Tokens per row.
     pub block_size: usize,
-    /// Memory for training, all in all.
+    /// Memory for training.
     pub train_bytes: u64,
-    /// Where that memory goes.
+    /// The same by part.
     pub train_memory: Memory,
     /// Weights and one row's cache, as f32.
     pub inference_bytes: u64,
     /// Keys and values of one row at full context.
     pub cache_bytes: u64,
-    /// Multiplications and additions of a forward pass, a token.
+    /// Multiplications and additions of a forward pass, per token.
     pub forward_flops_per_token: u64,
-    /// The same for forward and backward.
+    /// The same for a forward and a backward pass.
     pub train_flops_per_token: u64,
-    /// The same for a step: one batch.
+    /// The same for a batch.
     pub train_flops_per_step: u64,
-    /// The number of tokens that makes the most of this size, 20 a parameter (Hoffmann et al. 2022).
+    /// The compute-optimal number of training tokens, 20 per parameter (Hoffmann et al. 2022).
     pub optimal_tokens: u64,
 }
 
@@ -43,21 +43,20 @@ pub struct Memory {
     pub gradients: u64,
     /// AdamW's two moments.
     pub moments: u64,
-    /// What the forward pass keeps for the backward pass, and the largest temporaries: an estimate.
+    /// Activations kept for the backward pass, and the largest temporaries: an estimate.
     pub activations: u64,
 }
 
-/// What attention costs for one row of a context, forward. It grows with the square of the context; the rest with the
-/// context itself.
+/// The cost of attention for one row, forward. It grows with the square of the context, all else linearly.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AttentionCost {
     /// Tokens in the row.
     pub block_size: usize,
-    /// Multiplications and additions of scores and mixing, in all layers.
+    /// Multiplications and additions in all layers, for scores and for mixing values.
     pub flops: u64,
     /// Their share of the whole forward pass.
     pub share: f64,
-    /// The weights (H, T, T) of one layer as f32, which are never in memory at once unless somebody looks at them.
+    /// The attention weights (H, T, T) of one layer as f32. They are only in memory if a hook wants them.
     pub weights_bytes: u64,
 }
 
@@ -76,15 +75,16 @@ impl AttentionCost {
     }
 }
 
-/// Of the operations that are counted for a row's attention, forward, those that a causal mask hides: the pairs of a token and
-/// a later one, in so many layers. It is usual to count them, and the kernels leave them out.
+/// The part of attention's FLOPs that a causal mask makes unnecessary: the pairs of a token and a later one,
+/// for one row in `layers` layers, forward. [`AttentionCost`] counts them, as is usual; the kernels skip
+/// them.
 pub fn masked_flops(config: &Config, layers: usize, block_size: usize) -> u64 {
     let pairs = (block_size as u64).saturating_mul(block_size.saturating_sub(1) as u64) / 2;
     pairs.saturating_mul(4 * (layers * config.n_embd) as u64)
 }
 
 impl Plan {
-    /// Plans for a valid configuration.
+    /// Computes the cost for a valid configuration.
     pub fn new(config: &Config, batch_size: usize, block_size: usize) -> Self {
         let parameters = Count::of(config);
         let weights = F32 * parameters.total;
@@ -114,8 +114,8 @@ impl Plan {
     }
 }
 
-/// Two operations for each weight of a matrix product, and four for each pair of a token and one that it could look
-/// at. The backward pass costs twice the forward pass.
+/// Two operations per weight of a matrix product, and four per pair of tokens and element of the width. The
+/// backward pass costs twice the forward pass.
 fn forward_flops_per_token(config: &Config, block_size: usize) -> u64 {
     let [l, c, inner, v, t] =
         [config.n_layer, config.n_embd, config.inner(), config.vocab_size, block_size].map(|n| n as u64);
@@ -123,8 +123,9 @@ fn forward_flops_per_token(config: &Config, block_size: usize) -> u64 {
     (2 * products).saturating_add((4 * l * c).saturating_mul(t))
 }
 
-/// Numbers kept for each token: in a block the two norms, qkv, the mixed heads, two projections, two sums and the two
-/// sides of the activation; around the blocks the embedding, the final norm, the logits and their gradient.
+/// Numbers kept for each token: in a block the two norms, qkv, the mixed heads, two projections, two sums and
+/// the two sides of the activation; around the blocks the embedding, the final norm, the logits and their
+/// gradient.
 fn activations_per_token(config: &Config) -> u64 {
     let [l, c, inner, v] =
         [config.n_layer, config.n_embd, config.inner(), config.vocab_size].map(|n| n as u64);

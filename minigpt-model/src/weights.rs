@@ -1,4 +1,4 @@
-//! Tensors by name, on their way from a file or an initialisation into the layers.
+//! Tensors by name, on the way from a file or the initialization into the layers.
 
 use crate::config::Config;
 use crate::parameters::Spec;
@@ -9,22 +9,22 @@ use minigpt_kernels::{
 };
 use std::collections::HashMap;
 
-/// Rows of a matrix in its file that are quantised at once.
+/// Rows of a mapped matrix that are quantized at a time.
 const ROWS_AT_ONCE: usize = 2048;
 
-/// A tensor of a model: plain numbers in memory or in their file, or a matrix in fewer bits.
+/// A tensor of a model: plain numbers in memory or in a mapped file, or a quantized matrix.
 #[derive(Debug, Clone)]
 pub enum Weight {
     /// Plain numbers, in GPT-2's layout.
     Plain(Tensor),
-    /// Plain numbers in their file.
+    /// Plain numbers in a mapped file.
     Mapped(MappedMatrix),
-    /// Blocks of small numbers.
+    /// A quantized matrix.
     Quantized(QuantizedMatrix),
 }
 
 impl Weight {
-    /// The same as plain numbers.
+    /// The tensor as plain numbers: mapped ones are read, quantized ones expanded.
     pub fn plain(self) -> Result<Tensor> {
         match self {
             Self::Plain(tensor) => Ok(tensor),
@@ -33,8 +33,8 @@ impl Weight {
         }
     }
 
-    /// The same tensor in another element type, if it is a matrix that may be. The weight of a linear layer is transposed, so
-    /// that its blocks lie along the input; where these do not fill a row, it is kept in 16 bits.
+    /// Quantizes a matrix; other tensors are returned unchanged. The weight of a linear layer is transposed,
+    /// so that blocks lie along its input. If blocks do not fill its rows, it is kept in 16 bits.
     pub fn quantized(self, spec: &Spec, element_type: ElementType) -> Result<Self> {
         let transposed = spec.is_linear_weight();
         let dtype_of = |columns: usize| match element_type.for_rows_of(columns).ggml() {
@@ -46,7 +46,7 @@ impl Weight {
             Self::Quantized(matrix) if Some(matrix.dtype()) == element_type.ggml() => {
                 return Ok(Self::Quantized(matrix));
             }
-            // The embedding of a large vocabulary is by far the largest matrix. Its rows are quantised one by one anyway.
+            // The embedding of a large vocabulary is by far the largest matrix: quantize it piece by piece.
             Self::Mapped(matrix) if !transposed && element_type != ElementType::F32 => {
                 let shape = matrix.shape();
                 let dtype = dtype_of(shape.1)?;
@@ -84,7 +84,7 @@ impl Weight {
         ops::reshape(&y, shape)
     }
 
-    /// Some rows of a table.
+    /// Looks up rows of a table.
     ///
     /// # Shapes
     /// - `ids`: (N), u32; output: (N, C)
@@ -96,7 +96,7 @@ impl Weight {
         }
     }
 
-    /// The type of the activations that it is multiplied with.
+    /// The element type of the activations that the weight is multiplied with.
     pub fn dtype(&self) -> DType {
         match self {
             Self::Plain(tensor) => tensor.dtype(),
@@ -104,7 +104,7 @@ impl Weight {
         }
     }
 
-    /// How its elements are kept.
+    /// The element type of the weight itself.
     pub fn element_type(&self) -> ElementType {
         let known =
             |found: &dyn Fn(ElementType) -> bool| ElementType::ALL.into_iter().find(|one| found(*one));
@@ -116,7 +116,7 @@ impl Weight {
         known.unwrap_or(ElementType::F32)
     }
 
-    /// Where it is.
+    /// The device of the weight.
     pub fn device(&self) -> &Device {
         match self {
             Self::Plain(tensor) => tensor.device(),
@@ -125,37 +125,43 @@ impl Weight {
     }
 }
 
-/// What has a model's tensors by GPT-2's names: a model in memory, or the files of one.
+/// A model's tensors by GPT-2's names: those of a model in memory, or in files.
 pub trait Tensors {
-    /// The tensor of this name, if this model has it.
+    /// The tensor of this name, if there is one.
     fn weight(&self, name: &str) -> Result<Option<Weight>>;
 
-    /// The tensor of this name, which every model of this shape has.
+    /// The tensor of this name.
+    ///
+    /// # Errors
+    /// There is no tensor of this name.
     fn need(&self, name: &str) -> Result<Weight> {
         self.weight(name)?.ok_or_else(|| candle_core::Error::msg(format!("the tensor {name} is missing")))
     }
 
-    /// The tensor of this name as plain numbers, if this model has it.
+    /// The tensor of this name as plain numbers, if there is one.
     fn plain(&self, name: &str) -> Result<Option<Tensor>> {
         self.weight(name)?.map(Weight::plain).transpose()
     }
 
-    /// The tensor of this name as plain numbers, which every model of this shape has.
+    /// The tensor of this name as plain numbers.
+    ///
+    /// # Errors
+    /// There is no tensor of this name.
     fn need_plain(&self, name: &str) -> Result<Tensor> {
         self.need(name)?.plain()
     }
 }
 
-/// A view of the model for writers: tensors are asked for one at a time.
+/// A view of a model for writers, which take its tensors one at a time.
 #[derive(Clone, Copy)]
 pub struct ModelView<'a> {
-    /// What the model is.
+    /// The configuration.
     pub config: &'a Config,
-    /// Its tensors.
+    /// The tensors.
     pub tensors: &'a dyn Tensors,
 }
 
-/// Tensors in memory. Layers take what they need; taking does not copy.
+/// Tensors in memory. Layers share them without copying.
 #[derive(Debug, Clone)]
 pub(crate) struct Weights(HashMap<String, Weight>);
 
@@ -164,7 +170,7 @@ impl Weights {
         Self(tensors)
     }
 
-    /// The same weights with the plain matrices of `specs` in fewer bits.
+    /// Quantizes the matrices of `specs`.
     pub fn quantized(mut self, specs: &[Spec], element_type: ElementType) -> Result<Self> {
         for spec in specs {
             if let Some(weight) = self.0.remove(&spec.name) {
@@ -174,22 +180,22 @@ impl Weights {
         Ok(self)
     }
 
-    /// The same weights with quantised matrices multiplied in this way.
+    /// Sets how quantized matrices are multiplied.
     pub fn with_quantized_product(self, product: QuantizedProduct) -> Self {
         let weight = |weight: Weight| match weight {
             Weight::Quantized(matrix) => Weight::Quantized(matrix.with_product(product)),
             weight => weight,
         };
-        // One by one, so that no more than one matrix is there twice.
+        // One by one, so that only one matrix is in memory twice.
         Self(self.0.into_iter().map(|(name, it)| (name, weight(it))).collect())
     }
 
-    /// Puts another tensor in the place of one.
+    /// Replaces a tensor.
     pub fn replace(&mut self, name: &str, weight: Weight) {
         self.0.insert(name.to_owned(), weight);
     }
 
-    /// Copies what is still read from files.
+    /// Reads mapped matrices into memory.
     pub fn read_into_memory(&self) {
         for (name, weight) in &self.0 {
             if let Weight::Mapped(matrix) = weight {
@@ -198,12 +204,12 @@ impl Weights {
         }
     }
 
-    /// The same weights as variables, so that gradients reach them.
+    /// Turns the weights into variables, so that they get gradients.
     pub fn into_variables(self) -> Result<Self> {
         let variable = |(name, weight): (String, Weight)| {
             Ok((name, Weight::Plain(Var::from_tensor(&weight.plain()?)?.into_inner())))
         };
-        // One by one, dropping each plain tensor as its variable is there.
+        // One by one: each plain tensor is dropped once its variable exists.
         Ok(Self(self.0.into_iter().map(variable).collect::<Result<_>>()?))
     }
 }

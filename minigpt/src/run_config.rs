@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::settings::layers::Layers;
 use crate::settings::{Assignment, ModelStart, SettingError, read, with_shorthands};
 use minigpt_data::{Columns, CorpusKind, LossOn, Order, TextEncoding};
-use minigpt_model::{Config, Initialization};
+use minigpt_model::{Config, Initialization, ModelConfigError, Preset};
 use minigpt_settings::{Section, settings};
 use minigpt_train::{Change, TrainConfig};
 use serde::{Deserialize, Serialize, Serializer};
@@ -226,10 +226,10 @@ fn read_model(section: Table) -> Result<(Config, Initialization), SettingError> 
     let start: ModelStart = read(&start, &ModelStart::default())?;
     let preset = match &start.preset {
         None => Config::default(),
-        Some(name) => match Config::preset(name) {
-            Err(minigpt_model::Error::Config(error)) => return Err(SettingError::Model(error)),
-            preset => preset.unwrap_or_default(),
-        },
+        Some(name) => {
+            let unknown = || ModelConfigError::UnknownPreset { name: name.clone() };
+            Preset::named(name).ok_or_else(unknown).map_err(SettingError::Model)?.config()
+        }
     };
     let init = start.init;
     Ok((read(&shape, &with_shorthands(preset, &start))?, init))

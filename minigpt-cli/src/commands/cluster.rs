@@ -11,29 +11,24 @@ pub fn describe(plan: &ClusterPlan) -> String {
     let machines = count(plan.by_machines.last().map_or(1, |speed| speed.machines) as u64);
     let Network { bytes_per_second, latency } = plan.network;
     let (rate, latency) = (bytes(bytes_per_second as u64), format!("{:.0} µs", 1e6 * latency));
-    let title = message::MachinesSecondBetweenThem { machines: &machines, rate: &rate, latency: &latency }
-        .to_string();
+    let title = message::Title { machines: &machines, bandwidth: &rate, latency: &latency }.to_string();
     let columns = screen::table_columns();
     title + &costs(plan).draw_within(columns) + "\n" + &speeds(plan).draw_within(columns)
 }
 
 fn costs(plan: &ClusterPlan) -> Table {
     let rows = |rows: Option<usize>| match rows {
-        Some(rows) => message::Rows2 { rows: &count(rows as u64) }.to_string(),
+        Some(rows) => message::RowCount { rows: &count(rows as u64) }.to_string(),
         None => message::NoBatch.text().to_owned(),
     };
-    let exchanged = message::BusiestMachine { exchange_bytes: &bytes(plan.exchange_bytes) }.to_string();
+    let exchanged = message::Exchanged { exchange_bytes: &bytes(plan.exchange_bytes) }.to_string();
     let share = format!("{:.0} %", 100.0 * plan.largest_share);
-    let share = message::MomentsFirstAllThem { share: &share }.to_string();
+    let share = message::MemoryShare { share: &share }.to_string();
     let mut table = Table::new(&[1]);
-    table.row([message::ExchangeStep.text(), &duration(plan.exchange_seconds), &exchanged]);
-    table.row([
-        message::FasterThanOneFrom.text(),
-        &rows(plan.pays_from),
-        message::StepAllMachinesTogether.text(),
-    ]);
+    table.row([message::ExchangeTime.text(), &duration(plan.exchange_seconds), &exchanged]);
+    table.row([message::FasterFrom.text(), &rows(plan.pays_from), message::PerStepInAll.text()]);
     table.row([message::HalfIdealFrom.text(), &rows(plan.half_from), ""]);
-    table.row([message::MemoryEach.text(), &bytes(plan.bytes_a_rank), &share]);
+    table.row([message::MemoryPerMachine.text(), &bytes(plan.bytes_a_rank), &share]);
     table
 }
 
@@ -44,7 +39,7 @@ fn speeds(plan: &ClusterPlan) -> Table {
         message::Machines.text(),
         message::Rows.text(),
         message::StepAlone.text(),
-        message::Together.text(),
+        message::StepTogether.text(),
         message::SpeedUp.text(),
     ]);
     let all = plan.by_machines.iter().chain(plan.by_batch.iter().skip(1));

@@ -118,7 +118,7 @@ const WRONG: usize = 5;
 
 /// Runs the command.
 pub fn run(args: &EvalArgs) -> Result<()> {
-    ensure!(args.batch_size > 0, message::BatchSizeMustLeast);
+    ensure!(args.batch_size > 0, message::BatchSizeZero);
     let model = args.load.open(&args.model.model)?;
     let block_size = model.gpt.config().block_size;
     let loss_on = match args.loss_on {
@@ -137,7 +137,7 @@ pub fn run(args: &EvalArgs) -> Result<()> {
         Opened::Qa(data, bad) => {
             if bad.total > 0 {
                 let skipped = counts::BadLines { n: bad.total }.to_string();
-                output::note(&message::SkippedSeeMinigptData { skipped: &skipped }.to_string());
+                output::note(&message::Skipped { skipped: &skipped }.to_string());
             }
             // Answers are compared whole, however much of them the loss could see.
             let whole = match open(args, &model, LossOn::Answer, 1 << 20)?.0 {
@@ -160,7 +160,7 @@ fn check_of_text(args: &EvalArgs) -> Result<()> {
     let given = [("--loss-on", matches!(args.loss_on, LossOnName::Answer)), ("--seed", args.seed.is_some())];
     match given.into_iter().find(|(_, given)| *given) {
         Some((option, _)) => {
-            bail!("{}", message::NoEffectHereRunning { option: &option, data: &args.data.display() })
+            bail!("{}", message::NeedsQuestions { option: &option, data: &args.data.display() })
         }
         None => Ok(()),
     }
@@ -189,14 +189,14 @@ fn open(
     if comes_in_parts {
         let given = [("--val-fraction", args.val_fraction.is_some()), ("--seed", args.seed.is_some())];
         if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
-            bail!("{}", message::NoEffectHereComes { option: &option, data: &args.data.display() });
+            bail!("{}", message::AlreadySplit { option: &option, data: &args.data.display() });
         }
     }
     let val_fraction = if part.is_some() { args.val_fraction.unwrap_or(VAL_FRACTION) } else { 0.0 };
     ensure!(
         (0.0..1.0).contains(&val_fraction),
         "{}",
-        message::ValFractionMustLeast { val_fraction: &val_fraction }
+        message::ValFractionOutOfRange { val_fraction: &val_fraction }
     );
     let options = CorpusOptions {
         kind: args.kind.map(|kind| match kind {
@@ -212,11 +212,11 @@ fn open(
         format: model.example_format()?,
         ..CorpusOptions::default()
     };
-    let corpus = Corpus::open(&args.data, &options).context(message::DataCouldNotOpened)?;
+    let corpus = Corpus::open(&args.data, &options).context(message::DataUnreadable)?;
     if let Some(note) = corpus.tokenizer.as_ref().and_then(|tokenizer| corpus.unknown.in_words(tokenizer)) {
         output::note(&note);
     }
-    let nothing = || message::ThereNoSuchPart { data: &args.data.display() }.to_string();
+    let nothing = || message::NoSuchPart { data: &args.data.display() }.to_string();
     let opened = match (corpus.parts, part) {
         (CorpusParts::Text { val, .. }, Some(Part::Val)) => Opened::Text(val),
         (CorpusParts::Text { train, .. }, _) => Opened::Text(train),
@@ -269,8 +269,8 @@ fn predict(
     let Evaluation { sum, tokens } = evaluation;
     let loss = evaluation
         .loss()
-        .with_context(|| message::NothingPredict { data: &args.data.display() }.to_string())?;
-    ensure!(loss.is_finite(), "{}", message::LossModelsWeightsNot { loss: &loss });
+        .with_context(|| message::NothingToPredict { data: &args.data.display() }.to_string())?;
+    ensure!(loss.is_finite(), "{}", message::LossNotFinite { loss: &loss });
     let bits_per_byte = (bytes > 0).then(|| sum / std::f64::consts::LN_2 / bytes as f64);
     Ok(Report { loss, perplexity: loss.exp(), tokens, bits_per_byte, cut: None, answers })
 }
@@ -278,7 +278,7 @@ fn predict(
 fn describe(args: &EvalArgs, report: &Report) -> String {
     let mut table = Table::default();
     let of = match (&report.answers, args.loss_on) {
-        (Some(_), LossOnName::Answer) => message::AnswersAlone.text(),
+        (Some(_), LossOnName::Answer) => message::AnswersOnlySuffix.text(),
         _ => "",
     };
     table.row([message::Loss.text(), &format!("{:.4}{of}", report.loss)]);
@@ -289,7 +289,7 @@ fn describe(args: &EvalArgs, report: &Report) -> String {
     table.row([message::Tokens.text(), &count(report.tokens)]);
     let Cut { examples, cut, left_out } = report.cut.unwrap_or_default();
     if cut > 0 {
-        let words = message::LongerThanContextLoss {
+        let words = message::LongerThanContext {
             cut: &count(cut),
             examples: &(counts::Examples { n: examples }.to_string()),
         }
@@ -300,7 +300,7 @@ fn describe(args: &EvalArgs, report: &Report) -> String {
         let examples = counts::Examples { n: left_out }.to_string();
         table.row([
             message::LeftOut.text(),
-            &message::NoAnswerWithinContext { examples: &examples }.to_string(),
+            &message::AnswerBeyondContext { examples: &examples }.to_string(),
         ]);
     }
     let Some(answers) = &report.answers else { return table.draw_within(screen::table_columns()) };
@@ -309,7 +309,7 @@ fn describe(args: &EvalArgs, report: &Report) -> String {
     let questions = counts::Questions { n: answers.questions as u64 }.to_string();
     table.row([
         message::ExactMatch.text(),
-        &message::Of { percent: &percent, right: &count(right), questions: &questions }.to_string(),
+        &message::ShareOf { percent: &percent, right: &count(right), questions: &questions }.to_string(),
     ]);
     let mut text = table.draw_within(screen::table_columns());
     for (title, examples) in
@@ -319,7 +319,7 @@ fn describe(args: &EvalArgs, report: &Report) -> String {
             text.push_str(&format!("\n  {title}: {}\n", line(&example.question)));
             text.push_str(&format!("      → {}\n", line(&example.answer)));
             if !example.is_right() {
-                text.push_str(&message::Should { expected: &line(&example.expected) }.to_string());
+                text.push_str(&message::ExpectedAnswer { expected: &line(&example.expected) }.to_string());
             }
         }
     }

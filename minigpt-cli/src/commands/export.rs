@@ -2,15 +2,17 @@
 
 use super::import::{WriteProgress, shape};
 use crate::dtype::{self, ExportType};
+use crate::language::local;
 use crate::language::messages::export as message;
-use crate::language::translated;
 use crate::models::ModelArg;
 use crate::{models, output, screen};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use minigpt_charts::{Table, bytes, count};
 use minigpt_formats::gguf::FileType;
-use minigpt_formats::{Conversion, Converted, MappedModel, OnDisk, Target, TypeCount, convert, nanogpt};
+use minigpt_formats::{
+    Conversion, ConversionNote, Converted, MappedModel, OnDisk, Target, TypeCount, convert, nanogpt,
+};
 use minigpt_kernels::ElementType;
 use minigpt_model::parameters::Count;
 use minigpt_tokenizer::Tokenizer;
@@ -72,16 +74,16 @@ struct Answer {
     /// The largest difference of a logit between before and after, where it was looked for.
     largest_difference: Option<f32>,
     /// What changed on the way.
-    notes: Vec<String>,
+    notes: Vec<ConversionNote>,
 }
 
 /// Runs the command.
 pub fn run(args: &ExportArgs) -> Result<()> {
-    ensure!(args.max_shard_size.is_none() || args.to == To::Hf, message::MaxShardSizeGoes);
-    ensure!(args.max_shard_size != Some(0), message::MaxShardSizeMust);
+    ensure!(args.max_shard_size.is_none() || args.to == To::Hf, message::ShardsAreForHf);
+    ensure!(args.max_shard_size != Some(0), message::ShardSizeZero);
     if args.to == To::Vocab {
-        ensure!(args.dtype.is_none(), message::DtypeHowWeightsWritten);
-        ensure!(!args.no_check, message::NoCheckLeavesOut);
+        ensure!(args.dtype.is_none(), message::NoDtypeForVocabulary);
+        ensure!(!args.no_check, message::NoCheckForVocabulary);
     }
     let target = target(args)?;
     let place = models::find(&args.model.model)?;
@@ -124,7 +126,7 @@ fn target(args: &ExportArgs) -> Result<Option<Target>> {
         To::Nanogpt => {
             let f32 =
                 args.dtype.as_ref().is_none_or(|dtype| dtype.of_folder().ok() == Some(ElementType::F32));
-            ensure!(f32, message::NanogptsCheckpointsF32);
+            ensure!(f32, message::NanogptIsF32);
             Some(Target::NanoGpt)
         }
         To::Gguf => Some(Target::Gguf(args.dtype.as_ref().map_or(Ok(FileType::F32), ExportType::of_gguf)?)),
@@ -174,21 +176,18 @@ fn describe(answer: &Answer, path: &Path, model: &MappedModel) -> String {
     table.row([message::Model.text(), &path.display().to_string()]);
     table.row([
         message::Shape.text(),
-        &message::Parameters {
+        &message::ParametersIn {
             config: &shape(config),
-            total: &count(Count::of(config).total),
+            parameters: &count(Count::of(config).total),
             dtype: &answer.dtype,
         }
         .to_string(),
     ]);
     for note in &answer.notes {
-        table.row([message::Note.text(), &translated(note)]);
+        table.row([message::Note.text(), &local(note)]);
     }
     if let Some(difference) = answer.largest_difference {
-        table.row([
-            message::Checked.text(),
-            &message::LogitsBeforeAfterDiffer { difference: &difference }.to_string(),
-        ]);
+        table.row([message::Checked.text(), &message::LogitsAgree { difference: &difference }.to_string()]);
     }
     table.row([message::Written.text(), &format!("{}, {}", answer.out.display(), bytes(answer.bytes))]);
     let each = answer.tensors.iter().map(|of| format!("{} × {} ({})", of.tensors, of.dtype, bytes(of.bytes)));
@@ -204,22 +203,18 @@ fn to_vocabulary(args: &ExportArgs, tokenizer: Option<&Tokenizer>) -> Result<()>
     let characters = match tokenizer {
         Some(Tokenizer::Char(characters)) => characters,
         Some(Tokenizer::Bpe(_)) => {
-            bail!(message::VocabularyFileListsCharactersModel)
+            bail!(message::VocabularyOfBpe)
         }
         Some(Tokenizer::Pipeline(_)) => {
-            bail!(message::VocabularyFileListsCharacters)
+            bail!(message::VocabularyOfOther)
         }
-        None => bail!("{}", message::HoldsNoTokenizerTokenizer { path: &path }),
+        None => bail!("{}", message::NoTokenizer { path: &path }),
     };
-    ensure!(!args.out.is_dir(), "{}", message::FolderNameFile { out: &args.out.display() });
-    ensure!(
-        args.force || !args.out.exists(),
-        "{}",
-        message::ExistsForceReplaces { out: &args.out.display() }
-    );
+    ensure!(!args.out.is_dir(), "{}", message::OutIsAFolder { out: &args.out.display() });
+    ensure!(args.force || !args.out.exists(), "{}", message::OutExists { out: &args.out.display() });
     if let Some(parent) = args.out.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         fs::create_dir_all(parent)
-            .with_context(|| message::CantMade { parent: &parent.display() }.to_string())?;
+            .with_context(|| message::CouldNotCreate { folder: &parent.display() }.to_string())?;
     }
     Ok(characters.save_vocabulary(&args.out)?)
 }
@@ -227,13 +222,13 @@ fn to_vocabulary(args: &ExportArgs, tokenizer: Option<&Tokenizer>) -> Result<()>
 /// How many bytes a file, or the files of a folder, take.
 fn size(path: &Path) -> Result<u64> {
     let metadata =
-        fs::metadata(path).with_context(|| message::CantRead { path: &path.display() }.to_string())?;
+        fs::metadata(path).with_context(|| message::CouldNotRead { path: &path.display() }.to_string())?;
     if metadata.is_file() {
         return Ok(metadata.len());
     }
     let mut total = 0;
     for entry in
-        fs::read_dir(path).with_context(|| message::CantRead { path: &path.display() }.to_string())?
+        fs::read_dir(path).with_context(|| message::CouldNotRead { path: &path.display() }.to_string())?
     {
         total += entry?.metadata()?.len();
     }

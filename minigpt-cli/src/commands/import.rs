@@ -2,14 +2,16 @@
 
 use crate::language::messages::counts;
 use crate::language::messages::import as message;
-use crate::language::translated;
+use crate::language::{local, translated};
 use crate::progress::Progress;
 use crate::{dtype, models, output, screen, shell};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use minigpt::{settings, tokenizer_mismatch};
 use minigpt_charts::{Table, count};
-use minigpt_formats::{Architecture, Conversion, OnDisk, Target, convert};
+use minigpt_formats::{
+    Architecture, Conversion, FileFormat, OnDisk, StateDictNote, Target, TokenizerOrigin, convert,
+};
 use minigpt_kernels::ElementType;
 use minigpt_model::Config;
 use minigpt_model::parameters::Count;
@@ -52,41 +54,49 @@ pub struct ImportArgs {
 
 #[derive(Serialize)]
 struct Answer {
-    kind: &'static str,
+    kind: FileFormat,
     out: PathBuf,
     parameters: u64,
     vocab_size: usize,
     /// The element types of the weights, and those that they have now.
     dtype: String,
     dtype_written: String,
-    tokenizer: Option<String>,
+    tokenizer: Option<TokenizerOrigin>,
     /// The largest difference of a logit between before and after, where it was looked for.
     largest_difference: Option<f32>,
     /// What the file does not say, and was assumed.
-    notes: Vec<String>,
+    notes: Vec<Note>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Note {
+    StateDict(StateDictNote),
+    Other(String),
 }
 
 /// Runs the command.
 pub fn run(args: &ImportArgs) -> Result<()> {
-    let source = args.source.as_ref().or(args.from.as_ref()).context(message::NameModelImport)?;
+    let source = args.source.as_ref().or(args.from.as_ref()).context(message::NameAModel)?;
     let source = match source.strip_prefix("hf:") {
         Some(name) => models::fetch(name)?,
         None => models::find(Path::new(source))?,
     };
     let files = OnDisk::open(&source)?;
     let (model, mut notes) = match files.assumed()? {
-        Some((config, mut notes)) => {
+        Some((config, notes)) => {
             let config = settings::change(config, &args.changes)?;
-            notes.insert(0, assumed(&config, &args.changes));
+            let assumed = Note::Other(assumed(&config, &args.changes));
+            let notes = std::iter::once(assumed).chain(notes.into_iter().map(Note::StateDict)).collect();
             (files.model_as(config)?, notes)
         }
         None if args.changes.is_empty() => (files.model()?, Vec::new()),
         None => {
-            bail!("{}", message::SetStateDictionariesSays { name: &files.format().name() })
+            bail!("{}", message::SetForStateDictionaries { name: &local(&files.format()) })
         }
     };
     if let Some(name) = args.tokenizer.as_deref().filter(|name| *name == "char" || name.starts_with("bpe:")) {
-        bail!("{}", message::TokenizerModelThereNeeds { name: &name });
+        bail!("{}", message::KeepItsTokenizer { name: &name });
     }
     let tokenizer = files.tokenizer(args.tokenizer.as_deref(), model.config())?;
     let conversion = Conversion {
@@ -97,13 +107,13 @@ pub fn run(args: &ImportArgs) -> Result<()> {
         training: None,
     };
     let (tokenizer, name) = tokenizer.unzip();
-    notes.extend(
-        tokenizer.as_ref().and_then(|tokenizer| tokenizer_mismatch(&source, tokenizer, model.config())),
-    );
+    let mismatch =
+        tokenizer.as_ref().and_then(|tokenizer| tokenizer_mismatch(&source, tokenizer, model.config()));
+    notes.extend(mismatch.map(Note::Other));
     let mut bar = WriteProgress::default();
     let converted = convert(&files, &model, tokenizer.as_ref(), conversion, &mut bar.callback())?;
     let answer = Answer {
-        kind: files.format().name(),
+        kind: files.format(),
         out: args.out.clone(),
         parameters: Count::of(model.config()).total,
         vocab_size: model.config().vocab_size,
@@ -126,11 +136,11 @@ fn assumed(config: &Config, changes: &[String]) -> String {
     };
     let setting = |key: &str| {
         let value = values[key].to_string();
-        let why = if asked(key) { message::Asked.text() } else { "" };
+        let why = if asked(key) { message::AsAskedSuffix.text() } else { "" };
         format!("{key}={}{why}", value.trim_matches('"'))
     };
     let settings = Architecture::ASSUMED.map(setting).join(", ");
-    message::AssumedFileDoesNot { settings: &settings }.to_string()
+    message::Assumed { settings: &settings }.to_string()
 }
 
 /// A model's size in words.
@@ -139,44 +149,45 @@ pub fn shape(config: &Config) -> String {
         counts::Layers { n: config.n_layer as u64 }.to_string(),
         counts::Heads { n: config.n_head as u64 }.to_string(),
     );
-    message::Width { layers: &layers, heads: &heads, n_embd: &config.n_embd }.to_string()
+    message::ShapeOf { layers: &layers, heads: &heads, n_embd: &config.n_embd }.to_string()
 }
 
 fn describe(answer: &Answer, config: &Config, prompt: &str) -> String {
     let mut table = Table::default();
     table.row([
         message::Found.text(),
-        &message::Parameters { kind: &translated(answer.kind), parameters: &count(answer.parameters) }
+        &message::KindAndParameters { kind: &local(&answer.kind), parameters: &count(answer.parameters) }
             .to_string(),
     ]);
     table.row([message::Shape.text(), &shape(config)]);
     table.row([message::Context.text(), &count(config.block_size as u64)]);
     for note in &answer.notes {
-        table.row([message::Note.text(), &translated(note)]);
+        let note = match note {
+            Note::StateDict(note) => local(note),
+            Note::Other(note) => translated(note).into_owned(),
+        };
+        table.row([message::Note.text(), &note]);
     }
     let numbers = if answer.dtype == answer.dtype_written {
         answer.dtype.clone()
     } else {
-        message::WrittenAs { dtype: &answer.dtype, dtype_written: &answer.dtype_written }.to_string()
+        message::DtypeWritten { dtype: &answer.dtype, written: &answer.dtype_written }.to_string()
     };
     table.row([message::Dtype.text(), &numbers]);
-    let none = message::NoneFoundNameOne.text().to_owned();
+    let none = message::NoTokenizerFound.text().to_owned();
     let tokens = count(answer.vocab_size as u64);
     let tokenizer = answer.tokenizer.as_ref();
     table.row([
         message::Tokenizer.text(),
         &tokenizer.map_or(none, |name| {
-            message::TokensModel { name: &translated(name), tokens: &tokens }.to_string()
+            message::TokenizerAndSize { name: &local(name), tokens: &tokens }.to_string()
         }),
     ]);
     if let Some(difference) = answer.largest_difference {
-        table.row([
-            message::Checked.text(),
-            &message::LogitsBeforeAfterDiffer { difference: &difference }.to_string(),
-        ]);
+        table.row([message::Checked.text(), &message::LogitsAgree { difference: &difference }.to_string()]);
     }
     table.row([message::Written.text(), &answer.out.display().to_string()]);
-    table.row([message::Try.text(), &format!("minigpt generate {} {prompt}", shell::path(&answer.out))]);
+    table.row([message::TryIt.text(), &format!("minigpt generate {} {prompt}", shell::path(&answer.out))]);
     table.draw_within(screen::table_columns())
 }
 

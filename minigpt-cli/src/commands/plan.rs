@@ -5,7 +5,7 @@ use super::train::announce_suggestion;
 use crate::config_file::Opened;
 use crate::language::messages::counts;
 use crate::language::messages::plan as message;
-use crate::language::{duration, large, said, tr};
+use crate::language::{duration, large, local, said, tr};
 use crate::tensors::TensorTree;
 use crate::{config_file, models, output, screen};
 use anyhow::{Context, Result, ensure};
@@ -14,7 +14,7 @@ use minigpt::{ClusterPlan, Network, RunPlan, Suggestion, limit, settings};
 use minigpt_charts::{Table, bytes, count, metric};
 use minigpt_formats::load_config;
 use minigpt_model::plan::{AttentionCost, Plan};
-use minigpt_model::{Config, PRESETS};
+use minigpt_model::{Config, Preset};
 use minigpt_scaling::{ExpectedLoss, Withheld, expected_loss};
 use minigpt_train::OptimizerKind;
 use serde::Serialize;
@@ -66,8 +66,8 @@ pub struct PlanArgs {
 
 fn presets_help() -> String {
     let mut table = Table::default();
-    for (name, what) in PRESETS {
-        table.row([name, tr(what)]);
+    for preset in Preset::ALL {
+        table.row([preset.name(), &local(&preset)]);
     }
     format!("Presets:\n{}", table.draw_within(screen::table_columns()))
 }
@@ -114,7 +114,7 @@ pub fn run(args: &PlanArgs) -> Result<()> {
         Some(rate) => rate,
         None => limit::product_rate(1024)?,
     };
-    ensure!(rate > 0.0 && rate.is_finite(), "{}", message::FlopsPerSecondMust { rate: &rate });
+    ensure!(rate > 0.0 && rate.is_finite(), "{}", message::RateNotPositive { rate: &rate });
     let answers = models.into_iter().map(|(name, config)| answer(args, name, config, rate));
     let answers = answers.collect::<Result<Vec<_>>>()?;
     match &answers[..] {
@@ -150,39 +150,36 @@ fn plan_run(config: &Path, args: &PlanArgs) -> Result<()> {
     }
     let mut table = Table::new(&[1]);
     let fits = match plan.free_bytes {
-        Some(free) => message::Free { free: &bytes(free) }.to_string(),
+        Some(free) => message::OfFreeMemory { free: &bytes(free) }.to_string(),
         None => String::new(),
     };
-    let epochs = plan
-        .epochs
-        .map_or_else(String::new, |epochs| message::TimesThroughData { epochs: &epochs }.to_string());
-    let evaluation =
-        message::EachGuessedFromStep { seconds_per_evaluation: &duration(plan.seconds_per_evaluation) }
-            .to_string();
-    let tokens = message::Tokens2 { tokens_per_step: &count(plan.tokens_per_step) }.to_string();
-    table.row([message::Parameters2.text(), &count(plan.parameters), ""]);
+    let epochs =
+        plan.epochs.map_or_else(String::new, |epochs| message::Passes { epochs: &epochs }.to_string());
+    let evaluation = message::EvaluationTime { each: &duration(plan.seconds_per_evaluation) }.to_string();
+    let tokens = message::TokensPerStep { tokens: &count(plan.tokens_per_step) }.to_string();
+    table.row([message::Parameters.text(), &count(plan.parameters), ""]);
     table.row([message::Memory.text(), &bytes(plan.train_bytes), &fits]);
     table.row([message::Steps.text(), &count(plan.steps), &epochs]);
     table.row([
-        message::Step.text(),
+        message::TimePerStep.text(),
         &duration(plan.seconds_per_step),
         &message::MeasuredHere { tokens: &tokens }.to_string(),
     ]);
     table.row([message::Evaluations.text(), &count(plan.evaluations), &evaluation]);
-    table.row([message::TheRun.text(), &duration(plan.seconds), message::IfMachineStaysBusy.text()]);
+    table.row([message::WholeRun.text(), &duration(plan.seconds), message::IfAsBusy.text()]);
     let cluster = cluster.as_ref().map_or_else(String::new, cluster::describe);
     output::text(&(table.draw_within(screen::table_columns()) + &cluster))
 }
 
 /// The models to plan for, by name, with the changes that were asked for.
 fn models(args: &PlanArgs) -> Result<Vec<(String, Config)>> {
-    let open = |name: &Path| load_config(&models::find(name)?).context(message::ModelsConfigurationCouldNot);
+    let open = |name: &Path| load_config(&models::find(name)?).context(message::ConfigurationUnreadable);
     let named = match (&args.model, &args.preset, &args.models[..]) {
         (Some(folder), ..) => vec![(folder.display().to_string(), open(folder)?)],
         (None, Some(name), _) => vec![(name.clone(), Config::preset(name)?)],
         (None, None, []) => vec![("gpt2".to_owned(), Config::preset("gpt2")?)],
         (None, None, names) => {
-            let is_preset = |name: &str| PRESETS.iter().any(|(preset, _)| *preset == name);
+            let is_preset = |name: &str| Preset::named(name).is_some();
             let model = |name: &String| match Path::new(name) {
                 path if !is_preset(name) && models::is_named(path) => Ok((name.clone(), open(path)?)),
                 _ => Ok((name.clone(), Config::preset(name)?)),
@@ -220,7 +217,7 @@ fn answer(args: &PlanArgs, name: String, config: Config, rate: f64) -> Result<An
     ensure!(
         block_size <= config.block_size,
         "{}",
-        message::BlockSizeMoreThan { block_size: &block_size, other_block_size: &config.block_size }
+        message::BlockSizeTooLarge { block_size: &block_size, most: &config.block_size }
     );
     let plan = Plan::new(&config, args.batch_size as usize, block_size);
     let tokens = args.tokens.unwrap_or(plan.optimal_tokens);
@@ -263,9 +260,9 @@ fn sizes(answers: &[Answer]) -> String {
         message::Heads.text(),
         message::Width.text(),
         message::Context.text(),
-        message::Parameters2.text(),
+        message::Parameters.text(),
         message::ToRun.text(),
-        message::Train.text(),
+        message::Training.text(),
         message::ExpectedLoss.text(),
     ]);
     for Answer { name, plan, config, expected_loss, .. } in answers {
@@ -282,11 +279,8 @@ fn sizes(answers: &[Answer]) -> String {
         ]);
     }
     let batch = answers.first().map_or(0, |answer| answer.plan.batch_size);
-    message::SizesTrainingRowsBatch {
-        batch: &count(batch as u64),
-        table: &table.draw_within(screen::table_columns()),
-    }
-    .to_string()
+    message::Sizes { batch: &count(batch as u64), table: &table.draw_within(screen::table_columns()) }
+        .to_string()
 }
 
 /// How attention grows with the context.
@@ -296,8 +290,8 @@ fn attention(answers: &[Answer]) -> String {
         "",
         message::ContextT.text(),
         message::Attention.text(),
-        message::ForwardPass.text(),
-        message::TTWeightsLayer.text(),
+        message::ShareOfForward.text(),
+        message::TByTWeights.text(),
     ]);
     for Answer { name, attention, .. } in answers {
         let name = shown(name);
@@ -311,13 +305,13 @@ fn attention(answers: &[Answer]) -> String {
             ]);
         }
     }
-    message::AttentionOverOneRow { table: &table.draw_within(screen::table_columns()) }.to_string()
+    message::AttentionGrowth { table: &table.draw_within(screen::table_columns()) }.to_string()
 }
 
 fn describe(answer: &Answer) -> String {
     let Answer { plan, config, .. } = answer;
     let title = shown(&answer.name);
-    let shape = message::WidthContextVocabulary {
+    let shape = message::ModelTitle {
         title: &title,
         n_layer: &(counts::Layers { n: config.n_layer as u64 }.to_string()),
         n_head: &(counts::Heads { n: config.n_head as u64 }.to_string()),
@@ -326,15 +320,15 @@ fn describe(answer: &Answer) -> String {
         vocab_size: &count(config.vocab_size as u64),
     }
     .to_string();
-    let training = message::TrainingMemoryF32Rows {
+    let training = message::TrainingMemory {
         batch_size: &count(plan.batch_size as u64),
         block_size: &count(plan.block_size as u64),
     }
     .to_string();
     let rate = format!("{}FLOP/s", metric(answer.flops_per_second));
     let where_from =
-        if answer.measured { message::MeasuredHereMatrixProducts.text() } else { message::Given.text() };
-    let time = message::TimeRealTrainingReaches { rate: &rate, where_from: &where_from }.to_string();
+        if answer.measured { message::MeasuredOnProducts.text() } else { message::AsGiven.text() };
+    let time = message::TimeAtRate { rate: &rate, source: &where_from }.to_string();
     let attention = attention(std::slice::from_ref(answer));
     let cluster = answer.cluster.as_ref().map_or_else(String::new, cluster::describe);
     [shape, parameters(plan), training, memory(plan), attention, time, times(answer), cluster].concat()
@@ -355,7 +349,7 @@ fn parameters(plan: &Plan) -> String {
         table.row([name, &count(n), &format!("{:.1} %", 100.0 * n as f64 / p.total as f64)]);
     }
     table.row([message::All.text(), &count(p.total), ""]);
-    message::Parameters { table: &table.draw_within(screen::table_columns()) }.to_string()
+    message::ParametersTable { table: &table.draw_within(screen::table_columns()) }.to_string()
 }
 
 fn memory(plan: &Plan) -> String {
@@ -366,8 +360,8 @@ fn memory(plan: &Plan) -> String {
     table.row([message::AdamwsMoments.text(), &bytes(m.moments), ""]);
     table.row([message::Activations.text(), &bytes(m.activations), message::Estimate.text()]);
     table.row([message::All.text(), &bytes(plan.train_bytes), ""]);
-    let cache = message::CacheOneFullContext { cache_bytes: &bytes(plan.cache_bytes) }.to_string();
-    table.row([message::Run.text(), &bytes(plan.inference_bytes), &cache]);
+    let cache = message::WithCache { cache: &bytes(plan.cache_bytes) }.to_string();
+    table.row([message::ToRunIt.text(), &bytes(plan.inference_bytes), &cache]);
     table.draw_within(screen::table_columns())
 }
 
@@ -375,16 +369,16 @@ fn times(answer: &Answer) -> String {
     let Answer { plan, .. } = answer;
     let mut table = Table::new(&[1]);
     table.row([
-        message::Token.text(),
+        message::PerToken.text(),
         &format!("{}FLOP", metric(plan.train_flops_per_token as f64)),
         message::ForwardBackward.text(),
     ]);
     table.row([
-        message::Step.text(),
+        message::TimePerStep.text(),
         &duration(answer.seconds_per_step),
         &format!("{}FLOP", metric(plan.train_flops_per_step as f64)),
     ]);
-    let tokens = message::Tokens { tokens: &large(answer.tokens as f64) }.to_string();
+    let tokens = message::TokenCount { tokens: &large(answer.tokens as f64) }.to_string();
     table.row([&tokens, &duration(answer.seconds), ""]);
     match &answer.expected {
         Ok(expected) => {
@@ -393,11 +387,11 @@ fn times(answer: &Answer) -> String {
             table.row([
                 message::ExpectedLoss.text(),
                 &format!("{:.2}", expected.loss),
-                &message::WhatStaysWhatSize { sum: &sum }.to_string(),
+                &message::LossTerms { sum: &sum }.to_string(),
             ]);
             table.row(["", "", tr(expected.source)]);
             if expected.extrapolation {
-                table.row(["", "", message::ExtrapolatedFarBeyondRuns.text()]);
+                table.row(["", "", message::FarExtrapolation.text()]);
             }
         }
         Err(withheld) => {

@@ -59,7 +59,7 @@ impl From<X> for Axis {
 pub fn svg_file(path: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(path);
     let svg = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("svg"));
-    if svg { Ok(path) } else { Err(message::PictureSvgFileName.text().to_owned()) }
+    if svg { Ok(path) } else { Err(message::NotSvg.text().to_owned()) }
 }
 
 #[derive(Serialize)]
@@ -87,7 +87,7 @@ pub fn run(args: &PlotArgs) -> Result<()> {
     let runs: Vec<(String, Vec<StepRecord>)> = names.into_iter().zip(records).collect();
     let (out, axis) = (args.out.clone().unwrap_or_else(|| default_out(&folders)), args.x.into());
     let chart = loss_chart(&runs, axis);
-    write_file(&out, chart.svg().as_bytes()).context(message::PictureCouldNotDrawn)?;
+    write_file(&out, chart.svg().as_bytes()).context(message::CouldNotDraw)?;
     let answers = answers(&folders, &runs);
     if args.json {
         return output::json(&Answer { out: &out, runs: answers });
@@ -95,7 +95,7 @@ pub fn run(args: &PlotArgs) -> Result<()> {
     let picture = picture(chart, screen::picture_columns(), colours());
     let picture = if picture.is_empty() { picture } else { format!("{picture}\n") };
     output::drawn(&picture)?;
-    output::text(&message::Drawn { answers: &table(&answers), out: &out.display() }.to_string())
+    output::text(&message::Drawn { table: &table(&answers), out: &out.display() }.to_string())
 }
 
 /// Whether a person looks at this, on a terminal with colours.
@@ -116,10 +116,10 @@ fn runs_in(run: &Path) -> Result<Vec<PathBuf>> {
         .collect();
     found.sort();
     if found.is_empty() {
-        bail!("{}", message::NeitherTrainingRunNor { run: &run.display(), file: &METRICS });
+        bail!("{}", message::NotARun { run: &run.display(), file: &METRICS });
     }
     output::note(
-        &message::FolderRuns { run: &run.display(), found: &(count(found.len() as u64)) }.to_string(),
+        &message::FolderOfRuns { run: &run.display(), runs: &(count(found.len() as u64)) }.to_string(),
     );
     Ok(found)
 }
@@ -141,18 +141,18 @@ fn each_once(runs: Vec<PathBuf>) -> Vec<PathBuf> {
 /// The records of a run, given by its folder or by the file itself.
 fn read(run: &Path) -> Result<Vec<StepRecord>> {
     if !run.exists() {
-        bail!("{}", message::ThereNoSuchFolder { run: &run.display() });
+        bail!("{}", message::NoSuchFolder { run: &run.display() });
     }
     let file = if run.is_dir() { run.join(METRICS) } else { run.to_owned() };
     let log =
-        record::read(&file).with_context(|| message::CouldNotPlotted { run: &run.display() }.to_string())?;
+        record::read(&file).with_context(|| message::CouldNotPlot { run: &run.display() }.to_string())?;
     for Damage { line, problem } in log.damaged.iter().take(MOST_DAMAGES) {
         let file = file.display();
-        output::note(&message::LineNotRecordLeft { file: &file, line: &line, problem: &problem }.to_string());
+        output::note(&message::BadLine { file: &file, line: &line, problem: &problem }.to_string());
     }
     if log.damaged.len() > MOST_DAMAGES {
         let more = log.damaged.len() - MOST_DAMAGES;
-        output::note(&message::MoreLinesNotRecords { file: &file.display(), more: &more }.to_string());
+        output::note(&message::MoreBadLines { file: &file.display(), more: &more }.to_string());
     }
     Ok(log.records)
 }
@@ -199,7 +199,7 @@ fn table(runs: &[RunAnswer<'_>]) -> String {
         message::Steps.text(),
         message::LastLoss.text(),
         message::BestValidation.text(),
-        message::Step.text(),
+        message::AtStep.text(),
         message::Tokens.text(),
         message::Time.text(),
     ]);

@@ -167,14 +167,14 @@ fn what_an_option_needs_is_said() {
             &["--prompt", "你", "--layer", "1"][..],
             "--layer has no effect here: it takes effect with --walk or with --html or with --attention and without --json",
         ),
-        (&["--tensors", "--layer", "99"], "--layer has no effect here"),
+        (&["--tensors", "--layer", "99"], "--layer has no effect"),
         (&["--prompt", "你", "--full"], "--full has no effect here: it takes effect with --json"),
         (
             &["--prompt", "你", "--token", "3"],
             "--token has no effect here: it takes effect with --attribution or with --patch",
         ),
-        (&["--prompt", "你", "--top", "0"], "1 at least is needed"),
-        (&["--ids", "1,,2"], "token ids are needed, for example 1,2,3"),
+        (&["--prompt", "你", "--top", "0"], "expected 1 or more"),
+        (&["--ids", "1,,2"], "expected token ids, for example 1,2,3"),
         (&["--snapshots", "--heads", "--svg", "x.txt"], "its name must end in .svg"),
         (
             &["--snapshots", "--prompt", "你", "--walk"],
@@ -202,7 +202,7 @@ fn the_lens_is_at_the_position_that_was_asked_for() {
         assert_eq!(one["lens"][layer][0][0]["id"], all["lens"][layer][1][0]["id"], "layer {layer}");
     }
     let said = shown(&["inspect", &model, "--ids", "1,2,3,4", "--lens", "--position", "1"]);
-    assert_contains(&said, &["Logit lens behind position 1 (2)"]);
+    assert_contains(&said, &["Logit lens after position 1 (2)"]);
 }
 
 #[test]
@@ -241,27 +241,24 @@ fn options_of_other_commands_say_what_they_need() {
             &["plan", "gpt2", "--network", "1GbE"],
             "--network has no effect here: it takes effect with --machines",
         ),
-        (&["plan", "gpt2", "--tensors", "--tokens", "5"], "--tokens has no effect here"),
+        (&["plan", "gpt2", "--tensors", "--tokens", "5"], "--tokens has no effect"),
         (
             &["eval", "x", "--data", "y", "--seed", "3"],
             "--seed has no effect here: it takes effect with --part",
         ),
-        (
-            &["scaling", "plan", "x", "--widths", "8,16,24,32", "--minutes", "3"],
-            "--minutes has no effect here",
-        ),
-        (&["scaling", "run", "--resume", "--out", "x", "--epochs", "2"], "--epochs has no effect here"),
+        (&["scaling", "plan", "x", "--widths", "8,16,24,32", "--minutes", "3"], "--minutes has no effect"),
+        (&["scaling", "run", "--resume", "--out", "x", "--epochs", "2"], "--epochs has no effect"),
         (
             &["data", "show", "x", "--row", "1", "--count", "4"],
             "--count has no effect here: it takes effect without --row",
         ),
-        (&["data", "show", "x", "--row", "1", "--start", "4"], "--start has no effect here"),
+        (&["data", "show", "x", "--row", "1", "--start", "4"], "--start has no effect"),
         (
             &["data", "show", "x", "--tokenizer", "gpt2"],
             "--tokenizer has no effect here: it takes effect with --row",
         ),
-        (&["data", "show", "x", "--max-length", "9"], "--max-length has no effect here"),
-        (&["data", "show", "x", "--loss-on", "answer"], "--loss-on has no effect here"),
+        (&["data", "show", "x", "--max-length", "9"], "--max-length has no effect"),
+        (&["data", "show", "x", "--loss-on", "answer"], "--loss-on has no effect"),
         (&["chat", "--server", "http://127.0.0.1:1", "--exact"], "cannot be used with"),
         (&["chat", "--server", "http://127.0.0.1:1", "--cache-type", "f16"], "cannot be used with"),
     ] {
@@ -409,10 +406,10 @@ fn options_of_a_draw_without_a_draw_are_said_or_refused() {
     );
     assert!(!run(&["--temperature", "0.5", "--top-p", "0.5"]).success().stderr().contains("without effect"));
     let refused = run(&["--num-beams", "3", "--temperature", "0.7", "--top-k", "3"]).code(1);
-    assert_contains(refused.stderr(), &["--temperature, --top-k and num_beams 3: a beam search"]);
+    assert_contains(refused.stderr(), &["--temperature, --top-k and num_beams 3: beam search"]);
     assert_contains(
         run(&["--length-penalty", "2"]).code(1).stderr(),
-        &["length_penalty 2 takes effect with a beam search only"],
+        &["length_penalty 2 only takes effect with beam search"],
     );
     assert_contains(
         run(&["--compare", "num_beams=2,temperature=0.5"]).code(1).stderr(),
@@ -420,7 +417,7 @@ fn options_of_a_draw_without_a_draw_are_said_or_refused() {
     );
     let explained = run(&["--compare", "num_beams=2", "--explain"]).code(1);
     assert_contains(explained.stderr(), &["--explain shows how tokens are chosen one by one"]);
-    assert_contains(run(&["--stop-id", "99999"]).code(1).stderr(), &["--stop-id 99999 would never come"]);
+    assert_contains(run(&["--stop-id", "99999"]).code(1).stderr(), &["--stop-id 99999 can never occur"]);
     run(&["--num-beams", "2", "--length-penalty", "2", "--temperature", "0"]).success();
 }
 
@@ -463,8 +460,8 @@ fn settings_of_a_chat_are_checked_as_options_are() {
             "always taken: top_k",
             "seed is ",
             "top_k is 6",
-            "/reset stands alone",
-            "/quit stands alone",
+            "/reset takes no argument",
+            "/quit takes no argument",
             "\"a  b\"",
         ],
     );
@@ -617,16 +614,16 @@ fn options_that_say_nothing_about_the_data_are_refused() {
         [&["data", "show", data], options].concat().iter().map(|&word| word.to_owned()).collect()
     };
     for (args, part) in [
-        (eval(&text, &["--loss-on", "answer"]), "--loss-on has no effect here"),
-        (eval(&text, &["--part", "val", "--seed", "3"]), "--seed has no effect here"),
+        (eval(&text, &["--loss-on", "answer"]), "--loss-on has no effect"),
+        (eval(&text, &["--part", "val", "--seed", "3"]), "--seed has no effect"),
         (
             eval("builtin", &["--part", "val", "--seed", "3"]),
-            "--seed has no effect here: builtin comes in two",
+            "--seed has no effect: builtin is already split",
         ),
-        (eval("builtin", &["--part", "val", "--val-fraction", "0.3"]), "--val-fraction has no effect here"),
+        (eval("builtin", &["--part", "val", "--val-fraction", "0.3"]), "--val-fraction has no effect"),
         (show(&text, &["--part", "val"]), "text.txt has no validation part"),
         (show(&text, &["--part", "val", "--row", "1"]), "text.txt has no validation part"),
-        (show(&text, &["--row", "1", "--loss-on", "answer"]), "is running text, which has no answers"),
+        (show(&text, &["--row", "1", "--loss-on", "answer"]), "is plain text, which has no answers"),
         (show(&text, &["--row", "1", "--max-length", "0"]), "--max-length is 0"),
         (show(&lines, &["--part", "val"]), "qa.jsonl has no validation part"),
         (show(&lines, &["--part", "val", "--row", "1"]), "qa.jsonl has no validation part"),

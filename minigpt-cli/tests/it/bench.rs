@@ -125,17 +125,17 @@ fn wrong_usage_is_told_apart() {
 #[test]
 fn what_can_not_be_is_refused_in_words_before_memory_is_asked_for() {
     let cases: [(&[&str], &str); 13] = [
-        (&["train", "--preset", "gpt9"], "there is no preset \"gpt9\"; try gpt2"),
+        (&["train", "--preset", "gpt9"], "unknown preset \"gpt9\"; presets are gpt2"),
         (&["train", "--model", "/no/such/folder"], "/no/such/folder"),
-        (&["train", "--context", "2048"], "do not fit the model's context of 1024; make --context smaller"),
+        (&["train", "--context", "2048"], "don't fit in the model's context of 1024; make --context smaller"),
         (&["train", "--dropout", "1"], "embd_pdrop is 1"),
         (&["train", "--n-embd", "100"], "not divisible by n_head 12"),
         (&["train", "--set", "n_layers=2"], "did you mean model.n_layer?"),
         (&["train", "--vocab-size", "4294967295"], "vocab_size is 4294967295; it must be from 1"),
         (&["train", "--batch-size", "4294967295"], "try a smaller --batch-size"),
         (&["train", "--preset", "gpt3"], "of memory are free"),
-        (&["decode", "--prompt-length", "1024"], "do not fit the model's context of 1024"),
-        (&["decode", "--max-new-tokens", "4294967295"], "do not fit the model's context"),
+        (&["decode", "--prompt-length", "1024"], "don't fit in the model's context of 1024"),
+        (&["decode", "--max-new-tokens", "4294967295"], "don't fit in the model's context"),
         (&["decode", "--batch-size", "4294967295"], "of memory are free"),
         (&["prefill", "--batch-size", "4294967295"], "of memory are free"),
     ];

@@ -77,7 +77,7 @@ mod prepare {
         assert_eq!(ids(&place.path("out/train.bin")), [1, 0, 2, 0]);
         let said = done.stdout();
         assert!(
-            said.contains("1 byte order mark dropped, 1 NUL character dropped, 2 line ends made \\n"),
+            said.contains("1 byte order mark dropped, 1 NUL character dropped, 2 line ends changed to \\n"),
             "{said}"
         );
     }
@@ -278,7 +278,7 @@ mod split {
     fn a_ratio_that_is_none_is_wrong_usage() {
         let place = Place::new();
         let input = place.write("in.jsonl", lines(10));
-        let rule = "a number from 0 to 1 is needed";
+        let rule = "expected a number from 0 to 1";
         for (ratio, part) in [("1.5", rule), ("-0.1", rule), ("x", rule), ("NaN", "a number is needed")] {
             let ratio = format!("--ratio={ratio}");
             let done = data(&["split", &input, &ratio, "--out", &place.text("out")], "").code(2);
@@ -466,9 +466,9 @@ fn the_built_in_set_is_used_by_its_name() {
     let place = Place::new();
     let out = place.text("out");
     let done = data(&["prepare", "--input", "builtin", "--out", &out], "").code(1);
-    assert!(done.stderr().contains("need no preparing"), "{}", done.stderr());
+    assert!(done.stderr().contains("needs no preparing"), "{}", done.stderr());
     let done = data(&["split", "builtin", "--out", &out], "").code(1);
-    assert!(done.stderr().contains("split already"), "{}", done.stderr());
+    assert!(done.stderr().contains("already split"), "{}", done.stderr());
 }
 
 #[test]

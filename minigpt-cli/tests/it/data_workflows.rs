@@ -82,7 +82,7 @@ fn the_chinese_question_answer_model_from_its_data_to_its_answers() {
         "[data]\npath = \"train.jsonl\"\nval_path = \"val.jsonl\"\ntokenizer = \"vocab\"\n",
     );
     let run = folder.types(&format!("train --config qa.toml --out run --set train.epochs=3 {SMALL}"));
-    assert_contains(run.stderr(), &["JSON lines of questions and answers", "6 batches an epoch"]);
+    assert_contains(run.stderr(), &["JSON lines of questions and answers", "6 batches per epoch"]);
     assert_contains(run.stdout(), &["best validation", "minigpt chat"]);
     // Answers, several at once, each ending alone.
     let answers = minigpt(&["chat", "--model", "run/best"]).within(&folder.0.path(""));

@@ -46,9 +46,9 @@ fn what_was_learned_and_what_was_kept_is_said() {
     place.write("new.jsonl", lines(&["saw", "rug", "pan"]));
     train(&place, &["old.jsonl", "--max_iters=5", "--out", "runs/old"]);
     let (out, notes) = train(&place, &["new.jsonl", "--from", "runs/old", "--max_iters=2"]);
-    assert_contains(&notes, &["chosen for fine-tuning, to forget less: a learning rate of 1e-3", "before: "]);
+    assert_contains(&notes, &["chosen for fine-tuning, to forget less: learning rate 1e-3", "before: "]);
     assert_contains(&notes, &["half of each batch is what runs/old was trained on"]);
-    assert_contains(&notes, &["of 6 questions answered", "old.jsonl, what the model was trained on"]);
+    assert_contains(&notes, &["of 6 questions answered", "old.jsonl, the model's former training data"]);
     assert_contains(
         &out,
         &["learned", "of 3 questions of new.jsonl (before: ", "kept", "of 6 questions of old.jsonl"],
@@ -59,12 +59,12 @@ fn what_was_learned_and_what_was_kept_is_said() {
     let (_, notes) =
         train(&place, &["new.jsonl", "--from", "runs/old", "--max_iters=2", "--learning_rate=1e-3"]);
     assert_contains(&notes, &["chosen for fine-tuning: batches of "]);
-    assert!(!notes.contains("a learning rate of"), "{notes}");
+    assert!(!notes.contains("learning rate"), "{notes}");
     // Without the data, on what the model writes itself.
     fs::remove_file(place.path("old.jsonl")).unwrap();
     let (out, notes) = train(&place, &["new.jsonl", "--from", "runs/old", "--max_iters=2"]);
-    assert_contains(&notes, &["the data of the model is not to be found", "a learning rate of 3e-4"]);
-    assert_contains(&out, &["texts that the model wrote before: loss"]);
+    assert_contains(&notes, &["the model's former training data was not found", "learning rate 3e-4"]);
+    assert_contains(&out, &["texts that the model wrote before training: loss"]);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn training_further_is_slow_and_short_unless_it_is_said_otherwise() {
     place.model("base", config, Some(&tokenizer));
     place.write("new.jsonl", lines(&["saw", "rug", "pan", "cup"]));
     let (_, notes) = train(&place, &["new.jsonl", "--from", "base", "--minutes", "1", "--out", "a"]);
-    assert_contains(&notes, &["with more it would forget what it knew"]);
+    assert_contains(&notes, &["with more, the model would forget what it knew"]);
     let steps = |out: &str| settings(&place, out)["train"]["max_iters"].as_integer().unwrap();
     assert!(steps("a") <= 200, "{} steps on 4 examples", steps("a"));
     train(&place, &["new.jsonl", "--from", "base", "--max_iters=3", "--out", "b"]);

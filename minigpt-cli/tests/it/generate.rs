@@ -258,7 +258,7 @@ fn a_file_holds_prompts_line_by_line_or_as_json() {
     let whole = model.0.write("whole.txt", "abc\nde");
     assert_eq!(model.answer(&["--raw", "--prompt-file", &whole])["prompt_ids"].as_array().unwrap().len(), 6);
     for (text, part) in [
-        ("", "there is no prompt in it"),
+        ("", "contains no prompt"),
         ("{\"prompt\": \"a\"}\nb", "line 2: not a prompt"),
         ("{\"prompt\": \"a\"}\n{\"text\": \"a\"}", "line 2: expected {\"prompt\": …} or {\"ids\": […]}"),
         ("{\"ids\": []}", "line 1 is empty"),
@@ -300,7 +300,7 @@ fn an_explanation_for_programs_has_both_probabilities_of_every_alternative() {
     }
     assert!(model.answer(&["--prompt", "abc"])["completions"][0].get("steps").is_none());
     let shown = model.text(&[&["--prompt", "abc"], &options[..]].concat());
-    assert_contains(&shown, &["drawn", "model", "token 3, entropy"]);
+    assert_contains(&shown, &["sampled", "model", "token 3, entropy"]);
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn bad_input_is_refused_in_words() {
         (&["--ids", "one"], 2, "invalid value"),
         (&["--prompt", "a", "--prompt", ""], 1, "prompt 2 is empty"),
         (&["--prompt", "a", "--compare", "poem"], 2, "neither a style (story, code, summary, exact)"),
-        (&["--prompt", "a", "--compare", "heat=1"], 2, "there is no setting heat"),
+        (&["--prompt", "a", "--compare", "heat=1"], 2, "unknown setting heat"),
         (&["--prompt", "a", "--compare", "exact", "--compare", "top_p=7"], 1, "top_p"),
         (&["--prompt", ""], 1, "the prompt is empty"),
         (&["--ids", "99"], 1, "99"),

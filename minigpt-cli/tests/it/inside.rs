@@ -62,7 +62,10 @@ fn parts_are_switched_off_and_what_changes_is_shown() {
     assert!(seen["after"]["continuation_text"].is_string() && !rows(&seen["after"]["top"]).is_empty());
     let said =
         shown(&["inspect", &model, "--prompt", "你好吗我", "--ablate", "attn.0", "--ablate", "layer.1"]);
-    assert_contains(&said, &["Without attn.0, layer.1 (replaced by zero)", "with all", "goes on without"]);
+    assert_contains(
+        &said,
+        &["Without attn.0, layer.1 (replaced by zero)", "with everything", "continues without"],
+    );
     let error = failure(&["inspect", &model, "--prompt", "你", "--ablate", "head.1"], 2);
     assert_contains(&error, &["there is no part \"head.1\""]);
     let error = failure(&["inspect", &model, "--prompt", "你", "--ablate", "9.1"], 1);
@@ -172,7 +175,7 @@ fn ends_and_relations_stand_beside_their_baselines() {
     assert_eq!(seen["syntax"]["relations"][0]["relation"], "det");
     assert_contains(
         &shown(&["inspect", &model, "--relations", &file]),
-        &["best offset", "does not show syntax"],
+        &["best offset", "doesn't show syntax"],
     );
     fs::write(place.path("tree.conllu"), "no treebank\n").unwrap();
     let error = failure(&["inspect", &model, "--relations", &file], 1);
@@ -219,7 +222,7 @@ fn a_run_keeps_snapshots_that_can_be_looked_at() {
     assert!(fs::read_to_string(&picture).unwrap().contains("induction score"));
     assert_contains(
         &failure(&["inspect", &format!("{run}/best"), "--heads", "--snapshots"], 1),
-        &["there are no snapshots"],
+        &["no snapshots"],
     );
     // None where none are wanted.
     let bare = place.path("bare").display().to_string();

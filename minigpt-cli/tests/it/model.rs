@@ -24,7 +24,7 @@ fn inspect_gives_ids_loss_candidates_logits_and_attention_as_json() {
     assert!((answer["logprob"].as_f64().unwrap() + 2.0 * want).abs() < 1e-5);
     let shown = shown(&["inspect", "--model", &model, "--ids", "1,2,3"]);
     let sum = format!(
-        "log P of the text, given its first token: {:.4}; loss (minus its mean) {want:.4}",
+        "log P of the text, given its first token: {:.4}; loss (its negative mean) {want:.4}",
         -2.0 * want
     );
     assert_contains(&shown, &["log p", &format!("{:.4}", -surprise(&logits[0], 2)), &sum, "perplexity"]);
@@ -63,7 +63,7 @@ fn a_prompt_goes_through_the_models_own_tokenizer() {
     assert_eq!(answer["ids"][3], 2);
 
     let shown = shown(&["inspect", "--model", &model, "--prompt", "你好吗", "--attention", "--head", "1"]);
-    assert_contains(&shown, &["What may come next", "probability", "Attention of layer 1, head 1", "█ 100"]);
+    assert_contains(&shown, &["Next token", "probability", "Attention of layer 1, head 1", "█ 100"]);
 }
 
 #[test]
@@ -73,18 +73,18 @@ fn a_tokenizer_that_is_larger_than_the_model_is_refused() {
     let letters: String = ('a'..='z').chain('A'..='Z').collect();
     characters(&[], &letters).save(&place.path("model")).unwrap();
     let error = failure(&["inspect", "--model", &model, "--prompt", "a"], 1);
-    assert_contains(&error, &["the tokenizer has 52 tokens, but the model was made for 16"]);
+    assert_contains(&error, &["the tokenizer has 52 tokens, but the model has 16"]);
 }
 
 #[test]
 fn inspect_refuses_what_it_can_not_read_in_words() {
     let model = fixture("gpt2");
     let cases: [(&[&str], i32, &str); 9] = [
-        (&["--ids", "1,99"], 1, "id 99 at position 1 is outside of the vocabulary of 37"),
+        (&["--ids", "1,99"], 1, "id 99 at position 1 is outside the vocabulary of 37"),
         (&["--ids", "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"], 1, "17 tokens do not fit a context of 16"),
         (&["--prompt", "hello"], 1, "holds no tokenizer"),
-        (&["--ids", "1", "--attention", "--layer", "7"], 1, "the layers 0 to 1"),
-        (&["--ids", "1", "--attention", "--head", "3"], 1, "the heads 0 to 2"),
+        (&["--ids", "1", "--attention", "--layer", "7"], 1, "layers 0 to 1"),
+        (&["--ids", "1", "--attention", "--head", "3"], 1, "heads 0 to 2"),
         (&["--ids", "one"], 2, "invalid value"),
         (&["--ids", "1", "--ids", "2"], 2, "--ids"),
         (&["--ids", "-1"], 2, "-1"),
@@ -172,9 +172,9 @@ fn the_tree_of_tensors_has_shapes_and_adds_up() {
 #[test]
 fn plan_refuses_nonsense_in_words() {
     let cases: [(&[&str], i32, &str); 8] = [
-        (&["gpt2", "gpt9"], 1, "there is no preset \"gpt9\"; try gpt2"),
+        (&["gpt2", "gpt9"], 1, "unknown preset \"gpt9\"; presets are gpt2"),
         (&["gpt2", "--preset", "qa"], 2, "cannot be used with"),
-        (&["--preset", "gpt9"], 1, "there is no preset \"gpt9\"; try gpt2"),
+        (&["--preset", "gpt9"], 1, "unknown preset \"gpt9\"; presets are gpt2"),
         (&["--set", "n_embd=100"], 1, "n_embd 100 is not divisible by n_head 12"),
         (&["--set", "n_layers=3"], 1, "did you mean model.n_layer?"),
         (&["--flops-per-second", "0"], 1, "must be a positive number"),

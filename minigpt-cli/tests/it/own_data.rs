@@ -25,7 +25,7 @@ fn a_text_becomes_a_model_that_can_be_used_at_once() {
     let said = train(&place, &["novel.txt"]);
     assert_contains(
         &said,
-        &["novel.txt: text", "layers", "width", "steps, about", "it writes:", "guessing among all"],
+        &["novel.txt: text", "layers", "width", "steps, about", "sample:", "guessing among all"],
     );
     // Short enough for 80 columns: a line that is broken inside quotes can't be typed again.
     assert_contains(&said, &["minigpt generate runs/novel --prompt 'It was", "minigpt plot runs/novel"]);
@@ -47,16 +47,16 @@ fn what_was_chosen_can_be_said_otherwise() {
     // With a number of steps, there is no time to plan.
     let done =
         minigpt(&["train", "novel.txt", "--max_iters=2", "--out", "two"]).within(&place.path("")).run();
-    assert_contains(done.success().stdout(), &["step 2: all steps made"]);
+    assert_contains(done.success().stdout(), &["step 2: finished all steps"]);
     // With both, whichever is over first.
     assert_contains(
         &train(&place, &["novel.txt", "--max_iters=2"]),
-        &["2 steps, about", "step 2: all steps made"],
+        &["2 steps, about", "step 2: finished all steps"],
     );
     // And a configuration that names the data alone gets the same small model.
     place.write("run.toml", "[data]\npath = \"novel.txt\"\n");
     let done = minigpt(&["train", "--config", "run.toml", "--max_iters=2"]).within(&place.path("")).run();
-    assert_contains(done.success().stderr(), &["chosen for it"]);
+    assert_contains(done.success().stderr(), &["chosen model"]);
     assert_contains(&place.read_text("runs/run/config.toml"), &["n_embd = 64\n"]);
 }
 
@@ -73,7 +73,7 @@ fn a_size_that_was_asked_for_is_laid_over_the_model_that_is_chosen() {
     for (data, out) in [(&["novel.txt"][..], "a"), (&["--config", "run.toml"], "b")] {
         assert_contains(&chosen(data, "--n_embd=256", &format!("{out}/1")), &["4 heads, width 256"]);
         assert_contains(&chosen(data, "--n_head=5", &format!("{out}/2")), &["5 heads, width "]);
-        assert_contains(&chosen(data, "--n-layer=1", &format!("{out}/3")), &["chosen for it: 1 layer, "]);
+        assert_contains(&chosen(data, "--n-layer=1", &format!("{out}/3")), &["chosen model: 1 layer, "]);
     }
     let both = ["train", "novel.txt", "--n_embd=256", "--n_head=3"];
     let done = minigpt(&both).within(&place.path("")).run();
@@ -114,7 +114,7 @@ fn every_kind_of_data_is_recognised() {
     fs::create_dir(place.path("书")).unwrap();
     place.write("书/一.txt", CHINESE.repeat(40));
     place.write("书/二.md", CHINESE.repeat(40));
-    assert_contains(&train(&place, &["书"]), &["2 files of text", "one token a character", "runs/书"]);
+    assert_contains(&train(&place, &["书"]), &["2 files of text", "one token per character", "runs/书"]);
     let prepare = ["data", "prepare", "书", "--out", "tokens"];
     minigpt(&prepare).within(&place.path("")).run().success();
     assert_contains(&train(&place, &["tokens"]), &["prepared tokens", "runs/tokens"]);
@@ -155,7 +155,7 @@ fn what_is_announced_is_what_is_trained() {
         &[
             &format!("{layers} layers, {heads} heads, width {width}, context {context}"),
             &format!("{steps} step{s}, about"),
-            &format!("step {steps}: all steps made"),
+            &format!("step {steps}: finished all steps"),
         ],
     );
 }
@@ -224,7 +224,7 @@ fn a_model_is_trained_further_on_a_text_of_ones_own() {
     let said = train(&place, &["other.txt", "--from", "runs/novel"]);
     assert_contains(&said, &["runs/other", "on this machine", "chosen for fine-tuning"]);
     assert_contains(&said, &["goes on with a text in its style; it does not look anything up"]);
-    assert!(!said.contains("chosen for it"), "{said}");
+    assert!(!said.contains("chosen model"), "{said}");
     // Its size may be said again, and not otherwise.
     train(&place, &["other.txt", "--from", "runs/novel", "--n_embd=64"]);
     let wider = ["train", "other.txt", "--from", "runs/novel", "--n_embd=33"];
@@ -254,8 +254,8 @@ fn what_can_not_be_learned_from_is_said() {
     place.write("novel.txt", TEXT.repeat(20));
     let said = refused(&["train", "novel.txt", "--tokenizer=bpe:many"]);
     assert_contains(&said, &["there is no tokenizer bpe:many", "bpe:2000"]);
-    assert_contains(&refused(&["train", "novel.txt", "--minutes", "0"]), &["--minutes 0"]);
-    assert_contains(&refused(&["train", "novel.txt", "--minutes", "-1"]), &["--minutes -1"]);
+    assert_contains(&refused(&["train", "novel.txt", "--minutes", "0"]), &["--minutes is 0"]);
+    assert_contains(&refused(&["train", "novel.txt", "--minutes", "-1"]), &["--minutes is -1"]);
     assert_contains(&refused(&["train", "novel.txt", "--minutes", "nan"]), &["--minutes"]);
 }
 
@@ -268,7 +268,7 @@ fn few_questions_are_learned_by_heart_and_counted() {
     let done = minigpt(&["train", "qa.jsonl", "--max_iters=300"]).within(&place.path("")).run().success();
     assert_contains(
         done.stderr(),
-        &["all of the questions are learned, none is held out", "answers 12 of 12"],
+        &["all questions are used for training, none is held out", "answers 12 of 12"],
     );
     assert_contains(done.stdout(), &["12 of 12 questions, word for word"]);
     let config = place.read_text("runs/qa/config.toml");

@@ -123,7 +123,7 @@ fn a_log_with_damaged_lines_is_drawn_without_them_and_they_are_named() {
     let done = plot(&place, &["short"]).run().success();
     assert_contains(
         done.stderr(),
-        &["short/metrics.jsonl: line ", "is not a record (expected value) and is left out"],
+        &["short/metrics.jsonl: line ", "is not a record (expected value); skipped"],
     );
     assert!(!done.stdout().is_empty());
 }
@@ -139,7 +139,7 @@ fn what_is_not_a_run_is_refused_in_words() {
             1,
             "photos is neither a training run nor a folder of runs: there is no metrics.jsonl in it",
         ),
-        (&["long", "nowhere"], 1, "nowhere: there is no such folder"),
+        (&["long", "nowhere"], 1, "nowhere: no such folder"),
         (&["short"], 1, "short/metrics.jsonl, line 1: missing field `loss`"),
         (
             &["long", "--out", "no/such/a.svg"],

@@ -336,14 +336,14 @@ fn data_that_is_named_with_resume_is_used_or_refused() {
     runs.0.write("other.txt", "a dog sat by the cat. ".repeat(50));
     let other = resume("other.txt", "--max_iters=7").code(1);
     assert_contains(other.stderr(), &["another data set", "leave the data out", "--from RUN"]);
-    assert_contains(resume("-", "--max_iters=7").code(1).stderr(), &["standard input", "leave the data out"]);
+    assert_contains(resume("-", "--max_iters=7").code(1).stderr(), &["standard input", "leave out the data"]);
     assert_contains(
         resume("run", "--max_iters=7").code(1).stderr(),
         &["run is a run, not data", "--resume --out run"],
     );
     assert_eq!(saved_step(&runs, "run"), 6);
     let same = resume("copy.txt", "--max_iters=8").success();
-    assert_contains(same.stderr(), &["from here on data.path: ", "copy.txt"]);
+    assert_contains(same.stderr(), &["from here on: data.path: ", "copy.txt"]);
     assert_eq!(saved_step(&runs, "run"), 8);
 }
 
@@ -432,7 +432,7 @@ fn overfitting_is_said_once_while_it_happens() {
     };
     let said = run(&more, "en").stderr().to_owned();
     assert_eq!(said.matches("overfitting: since step").count(), 1, "{said}");
-    assert_contains(&said, &["while the training loss fell from", "by heart", "--patience=3"]);
+    assert_contains(&said, &["while the training loss fell from", "memorizing", "--patience=3"]);
     let said = run(&more, "zh").stderr().to_owned();
     assert_eq!(said.matches("过拟合").count(), 1, "{said}");
     assert!(!said.contains("overfitting"), "{said}");

@@ -49,7 +49,7 @@ fn a_law_is_fitted_to_any_table() {
     let page = shown(&[&["scaling", "fit", "--csv", &file], &COLUMNS[..]].concat());
     assert_contains(
         &page,
-        &["what no model gets below", "Twice the text", "Twice the size", "What can't be known"],
+        &["loss that no model gets below", "Twice the text", "Twice the size", "What these runs can't tell"],
     );
 }
 
@@ -81,7 +81,7 @@ fn mistakes_are_told_in_words() {
     assert_contains(&refused(&other), &["no run is left of 49"]);
     let few = place.write("few.csv", "parameters,tokens,loss\n1e6,1e7,3\n2e6,1e7,2.9\n");
     assert_contains(&refused(&["scaling", "fit", &few]), &["2 runs of 2 sizes", "at least 7 runs"]);
-    assert_contains(&refused(&["scaling", "fit", &place.text("")]), &["there is no sweep"]);
+    assert_contains(&refused(&["scaling", "fit", &place.text("")]), &["not a sweep"]);
     failure(&["scaling", "fit"], 2);
     failure(&["scaling", "predict", &file], 2);
     failure(&["scaling", "fit", &file, "--delta", "-1"], 2);

@@ -140,7 +140,10 @@ fn a_server_says_where_it_is_and_what_it_takes_and_ends_when_asked() {
     );
     assert_eq!((status, &answer["model"]), (200, &json!("model")));
     let said = served.stop();
-    assert_contains(&said, &["listening on http://127.0.0.1:", "parameters in f32", "at once", "stopping"]);
+    assert_contains(
+        &said,
+        &["listening on http://127.0.0.1:", "parameters in f32", "3 slots of 32 tokens", "stopping"],
+    );
     let lines: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     assert_eq!(
         lines.iter().map(|line| line["path"].as_str().unwrap()).collect::<Vec<_>>(),
@@ -201,10 +204,10 @@ fn a_chat_over_http_says_what_a_chat_at_home_says() {
         .run()
         .success();
     assert_eq!(away.stdout(), home.stdout());
-    assert_contains(away.stderr(), &["forgotten", "there is no /nothing"]);
+    assert_contains(away.stderr(), &["conversation cleared", "unknown command /nothing"]);
     served.stop();
     let nobody = minigpt(&["chat", "--server", "http://127.0.0.1:1"]).run().code(1);
-    assert_contains(nobody.stderr(), &["http://127.0.0.1:1/v1/models can't be reached"]);
+    assert_contains(nobody.stderr(), &["http://127.0.0.1:1/v1/models: no answer from the server"]);
     assert_contains(&failure(&["chat"], 2), &["MODEL", "runs/demo"]);
     failure(&["chat", &model, "--api-key", "x"], 2);
 }
@@ -249,7 +252,7 @@ fn what_can_not_be_served_is_said_and_a_server_for_all_is_said_aloud() {
     let (host, port) = open.address().trim_start_matches("http://").rsplit_once(':').unwrap();
     assert_eq!(host, "0.0.0.0");
     assert!(TcpStream::connect(format!("127.0.0.1:{port}")).is_ok());
-    assert_contains(&open.stop(), &["anybody who can reach this machine", "--api-key"]);
+    assert_contains(&open.stop(), &["anyone who can reach this machine", "--api-key"]);
 }
 
 #[test]
@@ -446,7 +449,7 @@ fn a_chat_over_http_names_the_characters_that_the_vocabulary_lacks() {
     let served = Served::new(&["--model", &model]);
     let said =
         minigpt(&["chat", "--server", served.address(), "-n", "2"]).stdin("who 喜欢?\n").run().success();
-    assert_contains(said.stderr(), &["your message: the vocabulary of the model lacks '喜', '欢'"]);
+    assert_contains(said.stderr(), &["your message: the model's vocabulary lacks '喜', '欢'"]);
     let known = minigpt(&["chat", "--server", served.address(), "-n", "2"]).stdin("who?\n").run().success();
     assert!(!known.stderr().contains("vocabulary"), "{}", known.stderr());
     assert_contains(&served.stop(), &["not in the vocabulary: '喜' '欢'"]);
@@ -457,7 +460,7 @@ fn a_folder_of_runs_that_is_not_there_is_said() {
     let (place, model) = place(64);
     let served = Served::new(&["--model", &model, "--runs", &place.text("nope"), "--exact"]);
     let said = served.stop();
-    assert_contains(&said, &["nope: there is no such folder yet", "--exact has no effect"]);
+    assert_contains(&said, &["nope: the folder doesn't exist yet", "--exact has no effect"]);
     let file = place.write("file", "");
     assert_contains(&refused(&["serve", "--port", "0", &model, "--runs", &file]), &["is a file"]);
 }

@@ -47,9 +47,9 @@ fn demo_model() -> PathBuf {
 #[test]
 fn the_demo_learns_answers_in_between_scores_and_says_what_comes_next() {
     let (place, out, notes) = &*DEMO;
-    assert!(out.contains("known facts, new words") && out.contains("things it can't know"), "{out}");
+    assert!(out.contains("known facts, new wording") && out.contains("questions it can't know"), "{out}");
     assert!(out.contains("of 718)") && out.contains("minigpt chat --model"), "{out}");
-    assert!(notes.contains("parameters learns") && notes.contains("step 2, "), "{notes}");
+    assert!(notes.contains("parameters on ") && notes.contains("step 2, "), "{notes}");
     assert!(notes.matches("智利的首都是哪里？").count() >= 2, "{notes}");
     for name in ["config.toml", "metrics.jsonl", "loss.svg", "best/tokenizer.json", "last/training.json"] {
         assert!(place.path("run").join(name).exists(), "{name}");
@@ -88,8 +88,8 @@ fn a_demo_that_is_there_is_gone_on_with_and_a_fresh_one_goes_elsewhere() {
     let small = [&["demo", "--out", text(&run)][..], &SMALL, &["--set", "train.epochs=1"]].concat();
     said(&small, b"");
     let (out, notes) = said(&small, b"");
-    assert!(notes.contains("holds a demo; going on with it"), "{notes}");
-    assert!(out.contains("known facts, new words"), "{out}");
+    assert!(notes.contains("holds a demo; continuing it"), "{notes}");
+    assert!(out.contains("known facts, new wording"), "{out}");
     said(&[&small[..], &["--fresh"]].concat(), b"");
     assert!(place.path("run-2/best").exists());
 }
@@ -111,7 +111,7 @@ fn a_chat_understands_ollamas_commands() {
     let commands = "/set parameter temperature 0.5\n/set top-k 7\n/clear\n/show\n/bye\nnever asked\n";
     let (out, notes) = said(&["chat", text(&demo_model())], commands.as_bytes());
     assert_eq!(out, "");
-    assert_contains(&notes, &["temperature is 0.5", "top-k is 7", "forgotten"]);
+    assert_contains(&notes, &["temperature is 0.5", "top-k is 7", "conversation cleared"]);
     let shown: Vec<&str> = notes.lines().filter(|line| line.starts_with("  top_k")).collect();
     assert!(shown[0].contains(" 7 "), "{notes}");
 }
@@ -132,10 +132,10 @@ fn a_chat_can_be_set_shown_saved_and_loaded() {
         "top_p",
         "/set temperature 0.7",
         "2 turns saved",
-        "forgotten",
+        "conversation cleared",
         "2 turns loaded",
         "could not read nowhere",
-        "there is no /jump",
+        "unknown command /jump",
     ];
     assert_contains(&notes, &parts);
     let saved: Value = serde_json::from_str(&fs::read_to_string(&kept).unwrap()).unwrap();
@@ -169,7 +169,7 @@ fn a_model_without_a_format_goes_on_with_the_text_and_errors_do_not_end_the_chat
     assert!(notes.contains("error: ") && notes.contains('x'), "{notes}");
     assert!(out.len() > 20, "{out}");
     let looping = said(&["chat", "--model", &model, "--set", "temperature=0"], b"abc\n").1;
-    assert!(looping.contains("began to repeat itself"), "{looping}");
+    assert!(looping.contains("started to repeat itself"), "{looping}");
 }
 
 #[test]
@@ -229,9 +229,9 @@ fn eval_counts_the_questions_that_are_answered_word_for_word() {
     assert!(report["loss"].as_f64().unwrap() > 0.0 && report["tokens"].as_u64().unwrap() > 10);
     let shown = said(&args, b"").0;
     assert!(shown.contains("exact match") && shown.contains("of 10 questions"), "{shown}");
-    assert!(shown.contains("wrong: ") && shown.contains("\n      it should be "), "{shown}");
+    assert!(shown.contains("wrong: ") && shown.contains("\n      expected: "), "{shown}");
     let answers = said(&[&args[..], &["--loss-on", "answer"]].concat(), b"").0;
-    assert!(answers.contains("(of the answers alone)"), "{answers}");
+    assert!(answers.contains("(answers only)"), "{answers}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn tokenizer(args: &[&str], input: impl Into<Vec<u8>>) -> Done {
 fn encode_prints_ids_and_shows_the_pieces_beside_them() {
     let done = tokenizer(&["encode"], "Hello, world!").success();
     assert_eq!(done.stdout(), "15496 11 995 0\n");
-    assert_eq!(done.stderr(), "\nHello│,│·world│!\n4 tokens for 13 bytes, 3.25 a token\n");
+    assert_eq!(done.stderr(), "\nHello│,│·world│!\n4 tokens for 13 bytes, 3.25 per token\n");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn bad_input_is_an_error_that_says_where() {
 #[test]
 fn wrong_usage_ends_with_2() {
     let cases: [(&[&str], &str); 6] = [
-        (&["train", "--input", "-", "--out", "x"], "a BPE needs --vocab-size"),
+        (&["train", "--input", "-", "--out", "x"], "BPE needs --vocab-size"),
         (&["train", "--input", "-", "--out", "x", "--vocab-size", "10"], "so 256 at least"),
         (
             &["train", "--input", "-", "--out", "x", "--kind", "char", "--vocab-size", "9"],
@@ -169,7 +169,7 @@ fn a_character_vocabulary_is_made_from_a_folder_and_its_files_agree() {
     let args = ["train", "--kind", "char", "--special", "<pad>", "--special", "<unk>", "--special", "<sep>"];
     let paths = ["--input", text(&texts), "--out", text(&out)];
     let done = tokenizer(&[&args[..], &paths].concat(), "").success();
-    assert!(done.stdout().starts_with("A char tokenizer of 7 tokens is in "), "{}", done.stdout());
+    assert!(done.stdout().starts_with("Trained a char tokenizer of 7 tokens: "), "{}", done.stdout());
     for path in [out.join("tokenizer.json"), out.join("vocabulary.json"), out] {
         let done = tokenizer(&["encode", "--tokenizer", text(&path)], "\nab你好").success();
         assert_eq!(done.stdout(), "3 4 5 6 1\n");
@@ -233,7 +233,7 @@ fn fewer_tokens_than_asked_for_is_said() {
     let out = place.path("out");
     let args = ["train", "--vocab-size", "1000", "--input", "-", "--out", text(&out)];
     let done = tokenizer(&args, "abab").success();
-    assert!(done.stderr().contains("pairs for 258 tokens only, of the 1000 asked for"), "{}", done.stderr());
+    assert!(done.stderr().contains("pairs for 258 of the 1000 tokens requested"), "{}", done.stderr());
 }
 
 #[test]

@@ -463,14 +463,14 @@ fn a_run_goes_on_with_its_own_settings() {
     assert_eq!(before, (runs.0.read("run/config.toml"), runs.0.read("run/last/training.json")));
     // What keeps its meaning is said and recorded; the rest is as it was, also with another file or none.
     let done = resume(&["--set", "train.max_iters=9", "--set", "train.seed=7"]).success();
-    assert_contains(done.stderr(), &["from here on train.max_iters: 6 → 9", "steps from step 6"]);
+    assert_contains(done.stderr(), &["from here on: train.max_iters: 6 → 9", "steps from step 6"]);
     assert!(!done.stderr().contains("train.seed"), "{}", done.stderr());
     assert!(runs.weights("run") == runs.weights("whole"), "the run went on as another");
     let state: Value = serde_json::from_slice(&runs.0.read("run/last/training.json")).unwrap();
     let changed = serde_json::json!([{ "step": 6, "setting": "train.max_iters", "from": 6, "to": 9 }]);
     assert_eq!(state["changes"], changed);
     let again = runs.trained("run", &["--resume"]);
-    assert_contains(again.stderr(), &["the run goes on with its own settings;", "train.seed: 1337 → 7"]);
+    assert_contains(again.stderr(), &["the run keeps its own settings;", "train.seed: 1337 → 7"]);
     assert_contains(&runs.0.read_text("run/config.toml"), &["max_iters = 9", "seed = 7"]);
     assert_contains(minigpt(&["train", "--resume"]).run().code(1).stderr(), &["which run?", "--out"]);
 }

@@ -106,7 +106,7 @@ fn the_textbooks_model_learns_random_rows_and_goes_on_from_an_id() {
     let config = configs().into_iter().find(|path| path.ends_with("textbook.toml")).unwrap();
     let train = ["train", "--config", config.to_str().unwrap(), "--out", "run"];
     let done = minigpt(&train).within(&place.path("")).run().success();
-    assert_contains(done.stdout(), &["step 10: all steps made", "minigpt generate run --ids 0"]);
+    assert_contains(done.stdout(), &["step 10: finished all steps", "minigpt generate run --ids 0"]);
     let log = place.read_text("run/metrics.jsonl");
     let records: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let losses: Vec<f64> = records.iter().map(|record| record["epoch_loss"].as_f64().unwrap()).collect();

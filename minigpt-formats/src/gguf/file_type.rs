@@ -147,16 +147,20 @@ impl fmt::Display for FileType {
 }
 
 impl FromStr for FileType {
-    type Err = String;
+    type Err = UnknownFileType;
 
     /// Reads a name in letters of either case.
-    fn from_str(name: &str) -> Result<Self, String> {
+    fn from_str(name: &str) -> Result<Self, UnknownFileType> {
         let is = |known: &str| known.eq_ignore_ascii_case(name);
         let found = Self::ALL.into_iter().find(|known| is(known.name()) || known.alias().is_some_and(is));
-        let known = Self::ALL.map(Self::name).join(", ");
-        found.ok_or_else(|| format!("{name} is not offered for GGUF; there are {known}"))
+        found.ok_or_else(|| UnknownFileType(name.to_owned()))
     }
 }
+
+/// A name that is not the name of a file type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{} is not available for GGUF; use one of {}", .0, FileType::ALL.map(FileType::name).join(", "))]
+pub struct UnknownFileType(pub String);
 
 #[cfg(test)]
 mod tests {
@@ -169,7 +173,7 @@ mod tests {
             assert_eq!(file_type.name().to_uppercase().parse(), Ok(file_type));
         }
         assert_eq!("Q4_K".parse(), Ok(FileType::Q4KM));
-        assert!("bf16".parse::<FileType>().unwrap_err().contains("f16"));
+        assert!("bf16".parse::<FileType>().unwrap_err().to_string().contains("f16"));
     }
 
     #[test]

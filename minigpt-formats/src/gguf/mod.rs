@@ -1,25 +1,28 @@
-//! GGUF, the files of llama.cpp: what its architecture `gpt2` can express, its names, and how a model is written and read.
+//! GGUF, the file format of llama.cpp: its architecture `gpt2`, its names, reading and writing.
 //!
 //! A file is a header, then key/value metadata, then the names, shapes and places of all tensors, then their elements.
 
 mod file_type;
+mod problem;
 mod read;
 mod tokens;
 mod write;
 
-pub use file_type::FileType;
+pub use file_type::{FileType, UnknownFileType};
+pub use problem::{GgufProblem, GgufSyntaxProblem};
 pub use read::{Contents, Value};
 pub use tokens::{tokenizer, tokenizer_metadata};
 pub(crate) use write::fallback;
 pub use write::{Meta, save};
 
+use crate::other_tools::{ConversionNote, Feature, OtherDecoder, Unsupported};
 use minigpt_kernels::ElementType;
-use minigpt_model::config::{Activation, Config, NormPosition, PositionEmbedding};
+use minigpt_model::config::{Activation, Config};
 
-/// What the tensors in a file are aligned to, unless it says otherwise.
+/// The alignment of tensors in a file, unless its metadata says otherwise.
 const ALIGNMENT: u64 = 32;
 
-/// The metadata that says which biases the model is made without, by their switches. Only we write it.
+/// The metadata key for the biases that the model lacks, by their switches. Only MiniGPT writes it.
 const ABSENT_BIASES: &str = "minigpt.absent_biases";
 
 /// Whether a file begins like one of these.
@@ -45,23 +48,14 @@ const TYPES: [(u32, ElementType); 14] = [
     (30, ElementType::Bf16),
 ];
 
-/// Why `gpt2` in a GGUF file can't be this model, if it can't.
-pub fn refusal(config: &Config) -> Option<String> {
-    let reasons = [
-        (config.norm_position == NormPosition::Post, "norms after the layers (norm_position = \"post\")"),
-        (config.position_embedding != PositionEmbedding::Learned, "positions that are not learned"),
-        (config.scale_embeddings, "scaled embeddings"),
-        (config.lm_head_bias, "a bias on the output head"),
-        (config.activation_function == Activation::Relu, "ReLU"),
-    ];
-    let reasons: Vec<&str> = reasons.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
-    (!reasons.is_empty()).then(|| format!("GGUF's gpt2 can't have {}", reasons.join(", or ")))
+/// The parts of a model that the architecture `gpt2` of GGUF files does not support, if there are any.
+pub fn refusal(config: &Config) -> Option<Unsupported> {
+    Unsupported::any(OtherDecoder::Gguf, &Feature::beyond_gpt2(config))
 }
 
-/// What changes on the way, though the model can be written.
-pub fn approximation(config: &Config) -> Option<&'static str> {
-    (config.activation_function == Activation::Gelu)
-        .then_some("llama.cpp computes GELU by its tanh formula; this model was trained with the exact one")
+/// What llama.cpp computes differently, though the model can be written.
+pub fn approximation(config: &Config) -> Option<ConversionNote> {
+    (config.activation_function == Activation::Gelu).then_some(ConversionNote::GgufGelu)
 }
 
 /// Our names and llama.cpp's, of what there is once and of the parts of a layer.
@@ -125,7 +119,7 @@ mod tests {
     #[test]
     fn what_can_not_be_expressed_is_refused_with_every_reason() {
         assert_eq!(refusal(&Config::preset("gpt2").unwrap()), None);
-        let refused = refusal(&Config::preset("textbook").unwrap()).unwrap();
+        let refused = refusal(&Config::preset("textbook").unwrap()).unwrap().to_string();
         assert!(
             refused.contains("post") && refused.contains("ReLU") && refused.contains("bias"),
             "{refused}"

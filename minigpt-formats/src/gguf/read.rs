@@ -1,6 +1,6 @@
-//! Reading a GGUF file as untrusted data: every count is held against the bytes that are left before it is believed.
+//! Reads GGUF files as untrusted data: every count is checked against the rest of the file.
 
-use super::{ABSENT_BIASES, ALIGNMENT, TYPES, is_gguf, our_name};
+use super::{ABSENT_BIASES, ALIGNMENT, GgufProblem, GgufSyntaxProblem, TYPES, is_gguf, our_name};
 use crate::layout::LinearWeights;
 use crate::mapped_model::ExtraKeys;
 use crate::tensor_view::TensorView;
@@ -8,7 +8,7 @@ use minigpt_model::config::{Activation, Config};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-type Result<T> = std::result::Result<T, String>;
+type Result<T, E = GgufProblem> = std::result::Result<T, E>;
 
 /// What a file holds.
 pub struct Contents<'a> {
@@ -43,19 +43,21 @@ impl<'a> Contents<'a> {
     /// Reads the structure of a file, and none of its tensors.
     pub fn read(bytes: &'a [u8]) -> Result<Self> {
         if !is_gguf(bytes) {
-            return Err("not a GGUF file".to_owned());
+            return Err(GgufProblem::NotGguf);
         }
         let mut input = Input { bytes, at: 4 };
         let version = input.u32()?;
         if !(2..=3).contains(&version) {
-            return Err(format!("a GGUF file of version {version}; versions 2 and 3 are known"));
+            return Err(GgufProblem::Version(version));
         }
         let (tensors, pairs) = (input.u64()?, input.u64()?);
         let mut metadata = BTreeMap::new();
         for _ in 0..input.believe(pairs, 8 + 4 + 1)? {
             let name = input.text()?;
-            let value = input.value().map_err(|e| format!("{name}: {e}"))?;
-            metadata.insert(name, value);
+            match input.value() {
+                Ok(value) => metadata.insert(name, value),
+                Err(problem) => return Err(GgufProblem::Value { name, problem }),
+            };
         }
         let infos: Vec<Info> = (0..input.believe(tensors, 8 + 4 + 4 + 8)?)
             .map(|_| Info::read(&mut input))
@@ -63,7 +65,7 @@ impl<'a> Contents<'a> {
         let alignment = match metadata.get("general.alignment") {
             None => ALIGNMENT,
             Some(Value::Int(n)) if *n > 0 && n % 8 == 0 && *n <= 1 << 20 => *n as u64,
-            Some(_) => return Err("general.alignment is not a multiple of 8".to_owned()),
+            Some(_) => return Err(GgufProblem::Alignment),
         };
         let start = (input.at as u64).next_multiple_of(alignment);
         let data = usize::try_from(start).ok().and_then(|start| bytes.get(start..)).unwrap_or(&[]);
@@ -101,18 +103,22 @@ impl<'a> Contents<'a> {
     pub fn config(&self) -> Result<(Config, ExtraKeys)> {
         match self.text("general.architecture") {
             Some("gpt2") => {}
-            Some(other) => {
-                return Err(format!("a model of the architecture {other:?}; only \"gpt2\" runs here"));
-            }
-            None => return Err("general.architecture is missing".to_owned()),
+            Some(other) => return Err(GgufProblem::Architecture(other.to_owned())),
+            None => return Err(GgufProblem::Missing("general.architecture".to_owned())),
         }
-        let size = |name: &str| match self.value(&format!("gpt2.{name}")) {
-            Some(Value::Int(n)) => usize::try_from(*n).map_err(|_| format!("gpt2.{name} is {n}")),
-            _ => Err(format!("gpt2.{name} is missing")),
+        let size = |name: &str| {
+            let name = format!("gpt2.{name}");
+            match self.value(&name) {
+                Some(&Value::Int(value)) => {
+                    usize::try_from(value).map_err(|_| GgufProblem::NotASize { name, value })
+                }
+                _ => Err(GgufProblem::Missing(name)),
+            }
         };
         let tensor =
             |name: &str| self.tensors.iter().find(|(theirs, _)| theirs == name).map(|(_, tensor)| tensor);
-        let table = tensor("token_embd.weight").ok_or("token_embd.weight is missing")?;
+        let table = tensor("token_embd.weight")
+            .ok_or_else(|| GgufProblem::Missing("token_embd.weight".to_owned()))?;
         let epsilon = match self.value("gpt2.attention.layer_norm_epsilon") {
             Some(Value::Float(epsilon)) => *epsilon,
             _ => Config::default().layer_norm_epsilon,
@@ -134,7 +140,7 @@ impl<'a> Contents<'a> {
             ..Config::default()
         };
         let config = self.without_absent_biases(config);
-        config.validate().map_err(|e| e.to_string())?;
+        config.validate()?;
         let mut extra = ExtraKeys::new();
         let ids = [("bos_token_id", self.id("tokenizer.ggml.bos_token_id")), ("eos_token_id", self.end())];
         for (key, id) in ids {
@@ -185,9 +191,10 @@ impl Info {
         let name = input.text()?;
         let dimensions = input.u32()?;
         if dimensions > DIMENSIONS {
-            return Err(format!("{name} has {dimensions} dimensions"));
+            return Err(GgufProblem::Dimensions { name, dimensions });
         }
-        let size = |_| usize::try_from(input.u64()?).map_err(|_| format!("{name} is too large"));
+        let size =
+            |_| usize::try_from(input.u64()?).map_err(|_| GgufProblem::TooLarge { name: name.clone() });
         let mut shape: Vec<usize> = (0..dimensions).map(size).collect::<Result<_>>()?;
         shape.reverse();
         Ok(Self { name, shape, kind: input.u32()?, offset: input.u64()? })
@@ -195,13 +202,13 @@ impl Info {
 
     fn view<'a>(self, data: &'a [u8], alignment: u64) -> Result<(String, TensorView<'a>)> {
         let Self { name, shape, kind, offset } = self;
-        let known = TYPES.iter().find(|(number, _)| *number == kind);
-        let &(_, element_type) =
-            known.ok_or_else(|| format!("{name} is of the type {kind}, which is not known"))?;
+        let Some(&(_, element_type)) = TYPES.iter().find(|(number, _)| *number == kind) else {
+            return Err(GgufProblem::ElementType { name, number: kind });
+        };
         if !offset.is_multiple_of(alignment) {
-            return Err(format!("{name} does not begin at a multiple of {alignment}"));
+            return Err(GgufProblem::NotAligned { name, alignment });
         }
-        let beyond = || format!("{name} reaches beyond the file, or its shape does not fit its type");
+        let beyond = || GgufProblem::BeyondFile { name: name.clone() };
         let count = shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size)).ok_or_else(beyond)?;
         let bytes = element_type.bytes(count).ok_or_else(beyond)?;
         let start = usize::try_from(offset).map_err(|_| beyond())?;
@@ -217,48 +224,50 @@ struct Input<'a> {
     at: usize,
 }
 
+type Syntax<T> = Result<T, GgufSyntaxProblem>;
+
 impl<'a> Input<'a> {
-    fn take(&mut self, length: usize) -> Result<&'a [u8]> {
+    fn take(&mut self, length: usize) -> Syntax<&'a [u8]> {
         let end = self.at.checked_add(length).filter(|&end| end <= self.bytes.len());
-        let end = end.ok_or("the file ends in the middle")?;
+        let end = end.ok_or(GgufSyntaxProblem::EndsEarly)?;
         let taken = &self.bytes[self.at..end];
         self.at = end;
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        self.take(N)?.try_into().map_err(|_| "the file ends in the middle".to_owned())
+    fn array<const N: usize>(&mut self) -> Syntax<[u8; N]> {
+        self.take(N)?.try_into().map_err(|_| GgufSyntaxProblem::EndsEarly)
     }
 
-    fn u32(&mut self) -> Result<u32> {
+    fn u32(&mut self) -> Syntax<u32> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    fn u64(&mut self) -> Result<u64> {
+    fn u64(&mut self) -> Syntax<u64> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
     /// A count of things that take `least` bytes each, if there can be so many.
-    fn believe(&self, count: u64, least: usize) -> Result<usize> {
+    fn believe(&self, count: u64, least: usize) -> Syntax<usize> {
         let left = self.bytes.len() - self.at;
         let count = usize::try_from(count).ok().filter(|&count| count <= left / least);
-        count.ok_or_else(|| "a count that the file has no room for".to_owned())
+        count.ok_or(GgufSyntaxProblem::CountTooLarge)
     }
 
-    fn text(&mut self) -> Result<String> {
+    fn text(&mut self) -> Syntax<String> {
         let length = self.u64()?;
         let length = self.believe(length, 1)?;
-        String::from_utf8(self.take(length)?.to_vec()).map_err(|_| "a text that is not UTF-8".to_owned())
+        String::from_utf8(self.take(length)?.to_vec()).map_err(|_| GgufSyntaxProblem::TextNotUtf8)
     }
 
-    fn value(&mut self) -> Result<Value> {
+    fn value(&mut self) -> Syntax<Value> {
         match self.u32()? {
             9 => self.list(),
             kind => self.one(kind),
         }
     }
 
-    fn one(&mut self, kind: u32) -> Result<Value> {
+    fn one(&mut self, kind: u32) -> Syntax<Value> {
         Ok(match kind {
             0 => Value::Int(u8::from_le_bytes(self.array()?).into()),
             1 => Value::Int(i8::from_le_bytes(self.array()?).into()),
@@ -269,32 +278,32 @@ impl<'a> Input<'a> {
             6 => Value::Float(f32::from_le_bytes(self.array()?).into()),
             7 => Value::Bool(self.array::<1>()? != [0]),
             8 => Value::Str(self.text()?),
-            10 => Value::Int(i64::try_from(self.u64()?).map_err(|_| "a number beyond all bounds")?),
+            10 => Value::Int(i64::try_from(self.u64()?).map_err(|_| GgufSyntaxProblem::NumberTooLarge)?),
             11 => Value::Int(i64::from_le_bytes(self.array()?)),
             12 => Value::Float(f64::from_le_bytes(self.array()?)),
-            other => return Err(format!("a value of the type {other}, which is not known")),
+            other => return Err(GgufSyntaxProblem::ValueType(other)),
         })
     }
 
-    fn list(&mut self) -> Result<Value> {
+    fn list(&mut self) -> Syntax<Value> {
         let kind = self.u32()?;
         let width = match kind {
             0 | 1 | 7 => 1,
             2 | 3 => 2,
             4..=6 => 4,
             8 | 10..=12 => 8,
-            other => return Err(format!("a list of the type {other}, which is not known")),
+            other => return Err(GgufSyntaxProblem::ListType(other)),
         };
         let count = self.u64()?;
         let count = self.believe(count, width)?;
         match kind {
-            8 => Ok(Value::Strs((0..count).map(|_| self.text()).collect::<Result<_>>()?)),
+            8 => Ok(Value::Strs((0..count).map(|_| self.text()).collect::<Syntax<_>>()?)),
             4 | 5 => {
                 let int = |_| match self.one(kind)? {
                     Value::Int(int) => Ok(int),
-                    _ => Err("a list of different things".to_owned()),
+                    _ => Err(GgufSyntaxProblem::MixedList),
                 };
-                Ok(Value::Ints((0..count).map(int).collect::<Result<_>>()?))
+                Ok(Value::Ints((0..count).map(int).collect::<Syntax<_>>()?))
             }
             _ => {
                 self.take(count * width)?;

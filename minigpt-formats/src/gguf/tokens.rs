@@ -1,7 +1,8 @@
-//! What llama.cpp wants to know about a model's tokens, and what its files say about them.
+//! The tokenizer in the metadata of GGUF files.
 
 use crate::error::{Error, Result};
-use crate::gguf::{Contents, Meta, Value};
+use crate::gguf::{Contents, GgufProblem, Meta, Value};
+use crate::other_tools::NotExpressible;
 use minigpt_tokenizer::{BpeTokenizer, END_OF_TEXT, PAD, SEP, Tokenizer};
 use std::path::Path;
 
@@ -15,26 +16,16 @@ const UNUSED: i32 = 5;
 /// chat.
 ///
 /// # Errors
-/// Another tokenizer than a byte-level BPE.
+/// The tokenizer is not a byte-level BPE.
 pub fn tokenizer_metadata(
     tokenizer: &Tokenizer,
     vocab_size: usize,
     turn_end: Option<u32>,
 ) -> Result<Vec<(String, Meta)>> {
-    let refused = |what: &str| Err(Error::NotExpressible(what.to_owned()));
     let bpe = match tokenizer {
         Tokenizer::Bpe(bpe) => bpe,
-        Tokenizer::Char(_) => {
-            return refused(
-                "the model's vocabulary is one of characters, which llama.cpp can't tokenize; train it with a BPE",
-            );
-        }
-        Tokenizer::Pipeline(_) => {
-            return refused(
-                "the model's tokenizer is not GPT-2's kind of byte-level BPE, the only one that GGUF files are written \
-                 with here; llama.cpp's own converter takes a Hugging Face folder",
-            );
-        }
+        Tokenizer::Char(_) => return Err(NotExpressible::CharacterTokenizer.into()),
+        Tokenizer::Pipeline(_) => return Err(NotExpressible::OtherTokenizer.into()),
     };
     let mut tokens = bpe.spelt_tokens();
     let is_special = |token: &String| tokenizer.special_id(token).is_some();
@@ -69,23 +60,18 @@ pub fn tokenizer_metadata(
 /// The tokenizer in a GGUF file, if there is one; `path` is for messages.
 ///
 /// # Errors
-/// It is not GPT-2's kind of BPE, or the file contradicts itself.
+/// The tokenizer is not GPT-2's kind of BPE, or the metadata is inconsistent.
 pub fn tokenizer(bytes: &[u8], path: &Path) -> Result<Option<Tokenizer>> {
-    let contents = Contents::read(bytes).map_err(|message| Error::bad(path, message))?;
+    let contents = Contents::read(bytes).map_err(|problem| Error::bad(path, problem))?;
     let Some(kind) = contents.text("tokenizer.ggml.model") else { return Ok(None) };
     let pre = contents.text("tokenizer.ggml.pre").unwrap_or("gpt-2");
     if kind != "gpt2" || pre != "gpt-2" {
-        return Err(Error::bad(
-            path,
-            format!(
-                "its tokenizer is {kind:?} with text cut as {pre:?}; only GPT-2's BPE is known here. Name another \
-                 tokenizer, or use token ids"
-            ),
-        ));
+        let (kind, pre) = (kind.to_owned(), pre.to_owned());
+        return Err(Error::bad(path, GgufProblem::Tokenizer { kind, pre }));
     }
     let texts = |name: &str| match contents.value(name) {
         Some(Value::Strs(texts)) => Ok(&texts[..]),
-        _ => Err(Error::bad(path, format!("{name} is missing"))),
+        _ => Err(Error::bad(path, GgufProblem::Missing(name.to_owned()))),
     };
     let (tokens, merges) = (texts("tokenizer.ggml.tokens")?, texts("tokenizer.ggml.merges")?);
     let kind = |id: usize| match contents.value("tokenizer.ggml.token_type") {

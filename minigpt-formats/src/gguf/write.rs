@@ -3,6 +3,7 @@
 use super::{ABSENT_BIASES, ALIGNMENT, FileType, TYPES, refusal, their_name};
 use crate::Progress;
 use crate::error::{Error, Result};
+use crate::other_tools::{ConversionNote, NotExpressible};
 use candle_core::quantized::QTensor;
 use candle_core::{DType, Device, Tensor};
 use minigpt_files::replace_file;
@@ -43,10 +44,10 @@ struct Info {
     offset: u64,
 }
 
-/// Writes a model; `tokenizer` is what llama.cpp wants to know about its tokens. The file appears whole or not at all.
+/// Writes a model with the metadata of its tokenizer. The file appears whole or not at all.
 ///
 /// # Errors
-/// A model that these files can't have, or one without a matrix that the file type could be named after.
+/// The format does not support the model, or no matrix can have the element type that the file type is named after.
 pub fn save(
     model: ModelView,
     tokenizer: Vec<(String, Meta)>,
@@ -54,8 +55,8 @@ pub fn save(
     path: &Path,
     progress: Progress,
 ) -> Result<()> {
-    if let Some(message) = refusal(model.config) {
-        return Err(Error::bad(path, message));
+    if let Some(problem) = refusal(model.config) {
+        return Err(Error::bad(path, problem));
     }
     let (infos, total) = infos(model.config, file_type)?;
     check_blocks(&infos, file_type)?;
@@ -76,7 +77,7 @@ pub fn save(
     })
 }
 
-/// Refuses a file that would not hold what its type says.
+/// Returns an error if no matrix would have the element type of the file type.
 fn check_blocks(infos: &[Info], file_type: FileType) -> Result<()> {
     let named = file_type.element_type();
     let fits = |info: &&Info| info.wanted.is_some() && info.element_type.block_size() == named.block_size();
@@ -88,27 +89,23 @@ fn check_blocks(infos: &[Info], file_type: FileType) -> Result<()> {
         .filter(|info| info.wanted.is_some())
         .filter_map(|info| info.shape.last().copied())
         .collect();
-    let other = if rows.iter().any(|row| row.is_multiple_of(32)) { "q8_0" } else { "f16" };
-    let rows = rows.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-    Err(Error::NotExpressible(format!(
-        "no matrix of this model can be {named}: its blocks are {} numbers long, and rows here have {rows}; use {other}",
-        named.block_size()
-    )))
+    let fits_q8_0 = rows.iter().any(|row| row.is_multiple_of(32));
+    let instead = if fits_q8_0 { FileType::Q8_0 } else { FileType::F16 };
+    let rows = rows.into_iter().collect();
+    Err(NotExpressible::NoMatrix { element_type: named, rows, instead }.into())
 }
 
-/// What to say of matrices whose rows do not fill the blocks that they should have been written in, if there are any.
-pub(crate) fn fallback(config: &Config, file_type: FileType) -> Result<Option<String>> {
+/// A note on matrices whose rows do not fill the blocks of the file's type, if there are any.
+pub(crate) fn fallback(config: &Config, file_type: FileType) -> Result<Option<ConversionNote>> {
     let (infos, _) = infos(config, file_type)?;
     let matrices: Vec<&Info> = infos.iter().filter(|info| info.wanted.is_some()).collect();
     let others: Vec<&&Info> = matrices.iter().filter(|info| info.wanted != Some(info.element_type)).collect();
     let types: BTreeSet<&str> = others.iter().map(|info| info.element_type.name()).collect();
-    let types = types.into_iter().collect::<Vec<_>>().join(", ");
-    Ok((!others.is_empty()).then(|| {
-        format!(
-            "{} of {} matrices are {types}: their rows do not fill the blocks of {file_type}",
-            others.len(),
-            matrices.len()
-        )
+    Ok((!others.is_empty()).then(|| ConversionNote::OtherTypes {
+        others: others.len(),
+        matrices: matrices.len(),
+        types: types.into_iter().collect(),
+        file_type,
     }))
 }
 
@@ -130,7 +127,7 @@ fn infos(config: &Config, file_type: FileType) -> Result<(Vec<Info>, u64)> {
             _ => ElementType::F32,
         };
         let bytes = element_type.bytes(shape.iter().product());
-        let bytes = bytes.ok_or_else(|| Error::NotExpressible(format!("{} is too large", spec.name)))?;
+        let bytes = bytes.ok_or_else(|| NotExpressible::TooLarge { name: spec.name.clone() })?;
         infos.push(Info { spec, name, shape, wanted, element_type, offset });
         offset += (bytes as u64).next_multiple_of(ALIGNMENT);
     }
@@ -299,7 +296,7 @@ mod tests {
         assert_eq!(types(64, FileType::Q8_0), [GgmlDType::Q8_0, GgmlDType::Q8_0, GgmlDType::F32]);
         assert_eq!(types(24, FileType::Q8_0), [GgmlDType::F16, GgmlDType::Q8_0, GgmlDType::F32]);
         assert_eq!(types(24, FileType::F16), [GgmlDType::F16, GgmlDType::F16, GgmlDType::F32]);
-        let said = fallback(model(64).config(), FileType::Q4KS).unwrap().unwrap();
+        let said = fallback(model(64).config(), FileType::Q4KS).unwrap().unwrap().to_string();
         assert_eq!(said, "7 of 9 matrices are q5_0, q5_1, q8_0: their rows do not fill the blocks of q4_k_s");
         assert_eq!(fallback(model(64).config(), FileType::Q8_0).unwrap(), None);
     }
@@ -314,7 +311,7 @@ mod tests {
         };
         let error = refused(96, FileType::Q4KM);
         assert!(
-            error.contains("blocks are 256 numbers long, and rows here have 96, 384; use q8_0"),
+            error.contains("blocks have 256 elements, and the rows here have 96, 384; use q8_0"),
             "{error}"
         );
         assert!(refused(12, FileType::Q8_0).contains("use f16"));

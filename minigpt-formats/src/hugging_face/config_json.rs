@@ -1,5 +1,6 @@
 //! `config.json`: Hugging Face's names for a configuration, and MiniGPT's further keys for what GPT-2 can't express.
 
+use super::HuggingFaceProblem;
 use crate::error::Error;
 use crate::mapped_model::ExtraKeys;
 use crate::tensor_view::TensorView;
@@ -25,13 +26,13 @@ pub fn is_gpt2(config: &Config) -> bool {
 /// Reads a `config.json`: the configuration, and the keys that it does not know.
 pub fn open(path: &Path) -> crate::Result<(Config, ExtraKeys)> {
     const LIMIT: u64 = 16 << 20;
-    read(&minigpt_files::read_text(path, LIMIT)?).map_err(|message| Error::bad(path, message))
+    read(&minigpt_files::read_text(path, LIMIT)?).map_err(|problem| Error::bad(path, problem))
 }
 
 /// Parses `config.json`: the configuration, and the keys that it does not know, to be written back.
-pub fn read(text: &str) -> Result<(Config, ExtraKeys), String> {
+pub fn read(text: &str) -> Result<(Config, ExtraKeys), HuggingFaceProblem> {
     let mut keys: Map<String, Value> =
-        serde_json::from_str(text).map_err(|e| format!("not a JSON object: {e}"))?;
+        serde_json::from_str(text).map_err(|e| HuggingFaceProblem::NotJson(e.to_string()))?;
     refuse_other_models(&keys)?;
     let gpt2 = Config::default();
     let mut keys = Keys(&mut keys);
@@ -60,26 +61,24 @@ pub fn read(text: &str) -> Result<(Config, ExtraKeys), String> {
         resid_pdrop: keys.take("resid_pdrop", gpt2.resid_pdrop)?,
         initializer_range: keys.take("initializer_range", gpt2.initializer_range)?,
     };
-    config.validate().map_err(|e| e.to_string())?;
+    config.validate()?;
     Ok((config, std::mem::take(keys.0)))
 }
 
 /// Refuses what this decoder would compute wrongly.
-fn refuse_other_models(keys: &Map<String, Value>) -> Result<(), String> {
+fn refuse_other_models(keys: &Map<String, Value>) -> Result<(), HuggingFaceProblem> {
     match keys.get("model_type").map(Value::as_str) {
         None | Some(Some("gpt2" | "minigpt")) => {}
-        Some(Some(other)) => {
-            return Err(format!("the model is of type {other:?}, not \"gpt2\" or \"minigpt\""));
-        }
-        Some(None) => return Err("model_type is not a string".to_owned()),
+        Some(Some(other)) => return Err(HuggingFaceProblem::ModelType(other.to_owned())),
+        Some(None) => return Err(HuggingFaceProblem::ModelTypeNotText),
     }
     for (key, supported) in [
         ("scale_attn_weights", true),
         ("scale_attn_by_inverse_layer_idx", false),
         ("add_cross_attention", false),
     ] {
-        if keys.get(key).is_some_and(|value| *value != Value::Bool(supported)) {
-            return Err(format!("{key} is {}; only {supported} is supported", keys[key]));
+        if let Some(value) = keys.get(key).filter(|value| **value != Value::Bool(supported)) {
+            return Err(HuggingFaceProblem::NotSupported { key, value: short(value), supported });
         }
     }
     Ok(())
@@ -89,16 +88,18 @@ fn refuse_other_models(keys: &Map<String, Value>) -> Result<(), String> {
 struct Keys<'a>(&'a mut Map<String, Value>);
 
 impl Keys<'_> {
-    fn take<T: DeserializeOwned>(&mut self, key: &str, default: T) -> Result<T, String> {
+    fn take<T: DeserializeOwned>(&mut self, key: &str, default: T) -> Result<T, HuggingFaceProblem> {
         match self.0.shift_remove(key) {
             None | Some(Value::Null) => Ok(default),
-            Some(value) => {
-                serde_json::from_value(value.clone()).map_err(|e| format!("{key} is {}: {e}", short(&value)))
-            }
+            Some(value) => serde_json::from_value(value.clone()).map_err(|e| HuggingFaceProblem::Value {
+                key: key.to_owned(),
+                value: short(&value),
+                problem: e.to_string(),
+            }),
         }
     }
 
-    fn activation(&mut self) -> Result<Activation, String> {
+    fn activation(&mut self) -> Result<Activation, HuggingFaceProblem> {
         match self.0.get("activation_function").and_then(Value::as_str) {
             // Another name for the same function.
             Some("gelu_pytorch_tanh") => {
@@ -215,16 +216,16 @@ mod tests {
     use super::*;
 
     fn refused(text: &str) -> String {
-        read(text).unwrap_err()
+        read(text).unwrap_err().to_string()
     }
 
     #[test]
     fn every_preset_survives_the_file() {
-        for (name, _) in minigpt_model::PRESETS {
-            let config = Config::preset(name).unwrap();
+        for preset in minigpt_model::Preset::ALL {
+            let config = preset.config();
             let text = write(&config, &Map::new(), ElementType::F32).to_string();
             let (read, _) = read(&text).unwrap();
-            assert_eq!(read, config, "{name}");
+            assert_eq!(read, config, "{}", preset.name());
         }
     }
 

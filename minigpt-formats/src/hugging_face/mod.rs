@@ -4,7 +4,9 @@
 //! a folder one tensor at a time, from memory or from files.
 
 pub(crate) mod config_json;
+mod problem;
 mod save;
 pub(crate) mod weight_files;
 
+pub use problem::HuggingFaceProblem;
 pub use save::{FILES, SaveOptions, save, save_as, save_config};

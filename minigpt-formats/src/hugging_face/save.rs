@@ -1,9 +1,10 @@
-//! Writing a model folder: one tensor in memory at a time, each file whole or not at all.
+//! Writes a model folder with one tensor in memory at a time. Each file appears whole or not at all.
 
 use super::config_json;
 use crate::Progress;
 use crate::error::{Error, Result};
 use crate::mapped_model::ExtraKeys;
+use crate::other_tools::NotExpressible;
 use candle_core::Device;
 use minigpt_files::{replace_file, write_file};
 use minigpt_kernels::ElementType;
@@ -34,19 +35,16 @@ pub const FILES: &[&str] = &[
 pub struct SaveOptions {
     /// f32, f16 or bf16.
     pub element_type: ElementType,
-    /// The most bytes of weights in one file; all in one without it.
+    /// The most bytes of weights per file. Default: one file.
     pub shard: Option<u64>,
 }
 
 impl SaveOptions {
-    /// Refuses an element type that safetensors folders can't have.
+    /// Returns an error for an element type that transformers does not support.
     pub(crate) fn check(self) -> Result<()> {
         match self.element_type {
             ElementType::F32 | ElementType::F16 | ElementType::Bf16 => Ok(()),
-            other => {
-                let message = format!("transformers has no {other}; use f32, f16 or bf16");
-                Err(Error::NotExpressible(message))
-            }
+            other => Err(NotExpressible::ElementType(other).into()),
         }
     }
 }
@@ -67,7 +65,7 @@ pub fn save(gpt: &Gpt, folder: &Path) -> Result<()> {
 /// with the weights split over several files.
 ///
 /// # Errors
-/// An element type that safetensors folders can't have.
+/// transformers does not support the element type.
 pub fn save_as(
     model: ModelView,
     extra: &ExtraKeys,

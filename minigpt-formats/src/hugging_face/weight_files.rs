@@ -1,9 +1,10 @@
-//! The files that hold a folder's weights: one or several, safetensors or what `torch.save` wrote.
+//! The files with a folder's weights: one or several, written as safetensors, by `torch.save` or as GGUF.
 
-use crate::error::{Error, Result};
+use super::HuggingFaceProblem;
+use crate::error::{Error, ModelFileProblem, Result};
 use crate::gguf;
 use crate::tensor_view::{Elements, TensorView};
-use crate::torch::TorchArchive;
+use crate::torch::{TorchArchive, TorchProblem};
 use minigpt_files::{Mapped, is_there};
 use minigpt_kernels::ElementType;
 use minigpt_model::Config;
@@ -13,7 +14,7 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-/// Where weights may be, the best first. An index names the files over which they are split.
+/// The files that may have the weights, the preferred one first. An index lists several files.
 const NAMES: [&str; 5] = [
     "model.safetensors",
     "model.safetensors.index.json",
@@ -21,7 +22,7 @@ const NAMES: [&str; 5] = [
     "pytorch_model.bin.index.json",
     "model.gguf",
 ];
-/// No index is larger than this.
+/// The most bytes that are read of an index.
 const LARGEST_INDEX: u64 = 64 << 20;
 
 /// A folder's weights as files, mapped and not yet read.
@@ -41,7 +42,7 @@ impl WeightFiles {
             }
         }
         let Some(path) = found else {
-            return Err(Error::bad(folder, format!("holds no weights: none of {}", NAMES.join(", "))));
+            return Err(Error::bad(folder, HuggingFaceProblem::NoWeights { names: &NAMES }));
         };
         let paths = if path.extension().is_some_and(|end| end == "json") {
             shards(folder, &path)?
@@ -61,15 +62,23 @@ impl WeightFiles {
     pub fn tensors(&self, config: &Config) -> Result<Vec<(String, TensorView<'_>)>> {
         let mut all = Vec::new();
         for (path, file) in &self.files {
-            let tensors = match path.extension().and_then(|end| end.to_str()) {
-                Some("safetensors") => safetensors(file.bytes()),
-                Some("gguf") => gguf::Contents::read(file.bytes()).map(|contents| contents.tensors(config)),
-                _ => torch(file.bytes()),
-            };
-            all.extend(tensors.map_err(|message| Error::bad(path, message))?);
+            all.extend(tensors(path, file.bytes(), config).map_err(|problem| Error::bad(path, problem))?);
         }
         Ok(all)
     }
+}
+
+/// The tensors of a file, whose extension says what it is.
+fn tensors<'a>(
+    path: &Path,
+    bytes: &'a [u8],
+    config: &Config,
+) -> Result<Vec<(String, TensorView<'a>)>, ModelFileProblem> {
+    Ok(match path.extension().and_then(|end| end.to_str()) {
+        Some("safetensors") => safetensors(bytes)?,
+        Some("gguf") => gguf::Contents::read(bytes)?.tensors(config),
+        _ => torch(bytes)?,
+    })
 }
 
 #[derive(Deserialize)]
@@ -81,28 +90,32 @@ struct Index {
 fn shards(folder: &Path, index: &Path) -> Result<Vec<PathBuf>> {
     let text = minigpt_files::read_text(index, LARGEST_INDEX)?;
     let Index { weight_map } = serde_json::from_str(&text)
-        .map_err(|e| Error::bad(index, format!("not an index of weights: {e}")))?;
+        .map_err(|e| Error::bad(index, HuggingFaceProblem::NotAnIndex(e.to_string())))?;
     let names: BTreeSet<&String> = weight_map.values().collect();
     let mut paths = Vec::new();
     for name in names {
         let mut parts = Path::new(name).components();
         let (Some(Component::Normal(_)), None) = (parts.next(), parts.next()) else {
-            return Err(Error::bad(index, format!("names the file {name:?}, which is not beside it")));
+            return Err(Error::bad(index, HuggingFaceProblem::NotBeside { file: name.clone() }));
         };
         paths.push(folder.join(name));
     }
     Ok(paths)
 }
 
-fn safetensors<'a>(bytes: &'a [u8]) -> std::result::Result<Vec<(String, TensorView<'a>)>, String> {
-    let file = SafeTensors::deserialize(bytes)
-        .map_err(|e| format!("not a safetensors file, or a malformed one: {e}"))?;
+fn safetensors<'a>(bytes: &'a [u8]) -> Result<Vec<(String, TensorView<'a>)>, HuggingFaceProblem> {
+    let file =
+        SafeTensors::deserialize(bytes).map_err(|e| HuggingFaceProblem::NotSafetensors(e.to_string()))?;
     if let Some(name) = name_given_twice(bytes) {
-        return Err(format!("its header has {name} twice"));
+        return Err(HuggingFaceProblem::Twice { name });
     }
     let tensor = |(name, view): (&str, Entry<'a>)| {
         let tensor = TensorView::new(elements(view.dtype()), view.shape().to_vec(), view.data());
-        tensor.map(|tensor| (name.to_owned(), tensor)).ok_or_else(|| format!("{name} is malformed"))
+        let name = name.to_owned();
+        match tensor {
+            Some(tensor) => Ok((name, tensor)),
+            None => Err(HuggingFaceProblem::Malformed { name }),
+        }
     };
     file.iter().map(tensor).collect()
 }
@@ -145,7 +158,7 @@ fn name_given_twice(bytes: &[u8]) -> Option<String> {
     keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone())
 }
 
-fn torch(bytes: &[u8]) -> std::result::Result<Vec<(String, TensorView<'_>)>, String> {
+fn torch(bytes: &[u8]) -> Result<Vec<(String, TensorView<'_>)>, TorchProblem> {
     let checkpoint = TorchArchive::open(bytes)?;
     checkpoint.tensors(&checkpoint.root)
 }

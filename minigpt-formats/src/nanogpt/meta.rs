@@ -1,5 +1,6 @@
 //! nanoGPT's `meta.pkl`: a vocabulary of characters as a pickle, read as data.
 
+use super::MetaProblem;
 use crate::error::{Error, Result};
 use crate::torch::{self, PickleWriter, Value};
 use minigpt_tokenizer::{CharTokenizer, Tokenizer};
@@ -12,37 +13,36 @@ const LARGEST: u64 = 64 << 20;
 /// The tokenizer of a vocabulary.
 pub fn read_meta(path: &Path) -> Result<Tokenizer> {
     let bytes = minigpt_files::read_file(path, LARGEST)?;
-    let words = torch::read(&bytes).and_then(|meta| words(&meta));
-    let words = words.map_err(|message| Error::bad(path, message))?;
-    let tokenizer = CharTokenizer::from_words(words).map_err(|e| Error::bad(path, e.to_string()))?;
-    Ok(Tokenizer::Char(tokenizer))
+    Ok(Tokenizer::Char(characters(&bytes).map_err(|problem| Error::bad(path, problem))?))
+}
+
+fn characters(bytes: &[u8]) -> Result<CharTokenizer, MetaProblem> {
+    Ok(CharTokenizer::from_words(words(&torch::read(bytes)?)?)?)
 }
 
 /// The words in the order of their ids.
-fn words(meta: &Value) -> Result<Vec<String>, String> {
-    let Some(Value::Dict(pairs)) = meta.get("stoi") else {
-        return Err("has no stoi: not nanoGPT's".to_owned());
-    };
+fn words(meta: &Value) -> Result<Vec<String>, MetaProblem> {
+    let Some(Value::Dict(pairs)) = meta.get("stoi") else { return Err(MetaProblem::NoStoi) };
     let mut words = vec![None; pairs.len()];
     for (name, id) in pairs.iter() {
         match (name.as_str(), id.as_size().and_then(|id| words.get_mut(id))) {
             (Some(word), Some(place)) => *place = Some(word.to_owned()),
-            _ => return Err("stoi does not number characters from 0 on".to_owned()),
+            _ => return Err(MetaProblem::Numbering),
         }
     }
     let words: Option<Vec<String>> = words.into_iter().collect();
-    let words = words.ok_or("stoi leaves out a number")?;
+    let words = words.ok_or(MetaProblem::Gap)?;
     agree(meta, &words)?;
     Ok(words)
 }
 
 /// Checks the vocabulary the other way round: nanoGPT encodes with `stoi`, decodes with `itos` and makes a model of
 /// `vocab_size` tokens.
-fn agree(meta: &Value, words: &[String]) -> Result<(), String> {
+fn agree(meta: &Value, words: &[String]) -> Result<(), MetaProblem> {
     if let Some(size) = meta.get("vocab_size")
         && size.as_size() != Some(words.len())
     {
-        return Err(format!("vocab_size is not the number of characters in stoi, {}", words.len()));
+        return Err(MetaProblem::VocabSize { characters: words.len() });
     }
     let listed: HashMap<usize, &str> = match meta.get("itos") {
         // There is no need of it here: stoi says it all.
@@ -51,19 +51,17 @@ fn agree(meta: &Value, words: &[String]) -> Result<(), String> {
             pairs.iter().filter_map(|(id, word)| Some((id.as_size()?, word.as_str()?))).collect()
         }
         Some(words) => {
-            let words = words.as_list().ok_or("itos is neither a dictionary nor a list")?;
+            let words = words.as_list().ok_or(MetaProblem::Itos)?;
             words.iter().enumerate().filter_map(|(id, word)| Some((id, word.as_str()?))).collect()
         }
     };
-    let count = listed.len();
-    if count != words.len() {
-        return Err(format!("stoi has {} characters and itos {count}", words.len()));
+    if listed.len() != words.len() {
+        return Err(MetaProblem::Counts { stoi: words.len(), itos: listed.len() });
     }
     let known = |id: usize| listed.get(&id).copied();
     match words.iter().enumerate().find(|(id, word)| known(*id) != Some(word.as_str())) {
         Some((id, word)) => {
-            let other = known(id).map_or("nothing".to_owned(), |other| format!("{other:?}"));
-            Err(format!("stoi and itos disagree: {id} is {word:?} in stoi and {other} in itos"))
+            Err(MetaProblem::Disagree { id, word: word.clone(), other: known(id).map(str::to_owned) })
         }
         None => Ok(()),
     }
@@ -130,7 +128,7 @@ mod tests {
             });
         });
         let words = words(&torch::read(&bytes).unwrap());
-        words.err().unwrap_or_default()
+        words.err().map_or(String::new(), |problem| problem.to_string())
     }
 
     #[test]
@@ -144,7 +142,7 @@ mod tests {
             said(&[(0, "a"), (7, "b")], 2),
             "stoi and itos disagree: 1 is \"b\" in stoi and nothing in itos"
         );
-        assert_eq!(said(&[(0, "a")], 2), "stoi has 2 characters and itos 1");
+        assert_eq!(said(&[(0, "a")], 2), "stoi has 2 characters, itos has 1");
         assert!(said(&[(0, "a"), (1, "b")], 3).contains("vocab_size is not the number of characters"));
     }
 

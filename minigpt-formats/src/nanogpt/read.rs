@@ -1,5 +1,6 @@
 //! nanoGPT's `ckpt.pt`: its names and layouts, and what its `model_args` say.
 
+use super::NanoGptProblem;
 use crate::layout::LinearWeights;
 use crate::mapped_model::our_name;
 use crate::state_dict::StateDict;
@@ -9,13 +10,14 @@ use minigpt_model::config::{Activation, Config};
 use std::path::{Component, Path};
 
 /// The model of a checkpoint.
-pub fn read(bytes: &[u8]) -> Result<(Config, Vec<(String, TensorView<'_>)>), String> {
+pub fn read(bytes: &[u8]) -> Result<(Config, Vec<(String, TensorView<'_>)>), NanoGptProblem> {
     let checkpoint = TorchArchive::open(bytes)?;
     let part = |name: &str| checkpoint.root.get(name);
     let (Some(model), Some(arguments)) = (part("model"), part("model_args")) else {
-        // Neither was it a state dictionary that is known: that message lists what the file holds.
-        let other = StateDict::read(bytes).err().unwrap_or_default();
-        return Err(format!("not a checkpoint of nanoGPT: it has no \"model\" and \"model_args\"; {other}"));
+        return Err(match StateDict::read(bytes) {
+            Ok(_) => NanoGptProblem::Incomplete,
+            Err(problem) => NanoGptProblem::NotACheckpoint { state_dict: Box::new(problem) },
+        });
     };
     let config = config(arguments)?;
     let linear = LinearWeights::of(&config);
@@ -36,10 +38,10 @@ pub fn dataset(bytes: &[u8]) -> Option<String> {
     (is_name && !name.is_empty()).then_some(name)
 }
 
-fn config(arguments: &Value) -> Result<Config, String> {
-    let size = |name: &str| {
+fn config(arguments: &Value) -> Result<Config, NanoGptProblem> {
+    let size = |name: &'static str| {
         let value = arguments.get(name).and_then(Value::as_size);
-        value.ok_or_else(|| format!("model_args has no usable {name}"))
+        value.ok_or(NanoGptProblem::Argument(name))
     };
     // Checkpoints from before the switch have all biases, and no word about them.
     let bias = !matches!(arguments.get("bias"), Some(Value::Bool(false)));
@@ -57,6 +59,6 @@ fn config(arguments: &Value) -> Result<Config, String> {
         ..Config::default()
     };
     let config = config.with_bias(bias).with_dropout(dropout);
-    config.validate().map_err(|e| e.to_string())?;
+    config.validate()?;
     Ok(config)
 }

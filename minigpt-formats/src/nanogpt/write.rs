@@ -1,21 +1,23 @@
 //! Writing nanoGPT's `ckpt.pt`: what `torch.save` would have written, one tensor in memory at a time.
 
+use super::MomentsProblem;
 use crate::Progress;
 use crate::error::{Error, Result};
+use crate::other_tools::{Feature, OtherDecoder, Unsupported};
 use crate::torch::{ArchiveWriter, PickleWriter};
 use candle_core::{DType, Device, Tensor};
 use minigpt_files::{Mapped, replace_file};
 use minigpt_model::ModelView;
-use minigpt_model::config::{Activation, Config, NormPosition, PositionEmbedding};
+use minigpt_model::config::Config;
 use minigpt_model::parameters::{Part, Spec, specs};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// How a model was trained, for whoever trains it further with nanoGPT.
+/// How a model was trained, for training it further with nanoGPT.
 #[derive(Debug, Clone, Default)]
 pub struct NanoGptTraining {
-    /// Steps made.
+    /// The number of steps.
     pub iter_num: u64,
     /// The best validation loss so far.
     pub best_val_loss: Option<f64>,
@@ -39,19 +41,19 @@ pub struct OptimizerState {
     pub moments: Option<PathBuf>,
     /// The learning rate.
     pub learning_rate: f64,
-    /// How much of the moments stays each step.
+    /// The decay rates of the two moments.
     pub betas: (f64, f64),
-    /// What keeps the division from exploding.
+    /// The term that keeps the division finite.
     pub eps: f64,
-    /// How much a matrix decays.
+    /// The weight decay of matrices.
     pub weight_decay: f64,
 }
 
-/// Writes a checkpoint that nanoGPT's `sample.py` opens and its `train.py` goes on with. `dataset` names the folder under
-/// `data/` in which they look for the characters (`meta.pkl`); without it, they take GPT-2's tokens.
+/// Writes a checkpoint that nanoGPT's `sample.py` opens and its `train.py` resumes. `dataset` is the folder under `data/` with
+/// the characters (`meta.pkl`); without it, nanoGPT uses GPT-2's tokens.
 ///
 /// # Errors
-/// A model that nanoGPT can't have; moments that are not those of this model.
+/// nanoGPT does not support the model, or the moments are not those of this model.
 pub fn save(
     model: ModelView,
     dataset: Option<&str>,
@@ -59,13 +61,13 @@ pub fn save(
     path: &Path,
     progress: Progress,
 ) -> Result<()> {
-    if let Some(reason) = refusal(model.config) {
-        return Err(Error::bad(path, reason));
+    if let Some(problem) = refusal(model.config) {
+        return Err(Error::bad(path, problem));
     }
     let tensors = tensors(model.config);
     let file = training.moments().map(Mapped::open).transpose()?;
     let moments = file.as_ref().map(|file| Moments::open(file.bytes(), &tensors)).transpose();
-    let moments = moments.map_err(|message| Error::bad(path, message))?;
+    let moments = moments.map_err(|problem| Error::bad(path, problem))?;
     let copies = if moments.is_some() { 3 } else { 1 };
     let total = copies * tensors.iter().map(TheirTensor::bytes).sum::<u64>();
     let pickle = pickle(model.config, dataset, training, &tensors);
@@ -98,24 +100,15 @@ pub fn save(
     })
 }
 
-/// Why nanoGPT's model can't be this one, if it can't.
-pub fn refusal(config: &Config) -> Option<String> {
+/// The parts of a model that nanoGPT does not support, if there are any.
+pub fn refusal(config: &Config) -> Option<Unsupported> {
     let biases = [config.qkv_bias, config.attn_out_bias, config.mlp_bias, config.norm_bias];
-    let reasons = [
-        (config.norm_position == NormPosition::Post, "norms after the layers"),
-        (config.position_embedding != PositionEmbedding::Learned, "positions that are not learned"),
-        (config.scale_embeddings, "scaled embeddings"),
-        (config.lm_head_bias, "a bias on the output head"),
-        (config.activation_function == Activation::Relu, "ReLU"),
-        (!config.tie_word_embeddings, "an output head of its own"),
-        (
-            config.n_inner.is_some_and(|inner| inner != 4 * config.n_embd),
-            "an n_inner other than 4 times n_embd",
-        ),
-        (biases.iter().any(|&bias| bias != biases[0]), "some biases without others"),
+    let further = [
+        (!config.tie_word_embeddings, Feature::UntiedHead),
+        (config.n_inner.is_some_and(|inner| inner != 4 * config.n_embd), Feature::InnerWidth),
+        (biases.iter().any(|&bias| bias != biases[0]), Feature::SomeBiases),
     ];
-    let reasons: Vec<&str> = reasons.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
-    (!reasons.is_empty()).then(|| format!("nanoGPT's model can't have {}", reasons.join(", or ")))
+    Unsupported::any(OtherDecoder::NanoGpt, &[&Feature::beyond_gpt2(config)[..], &further].concat())
 }
 
 /// A tensor in nanoGPT's layout: the weights of linear layers are (out, in).
@@ -146,16 +139,17 @@ const PARTS: [&str; 2] = ["m", "v"];
 struct Moments<'a>(SafeTensors<'a>);
 
 impl<'a> Moments<'a> {
-    fn open(bytes: &'a [u8], tensors: &[TheirTensor]) -> std::result::Result<Self, String> {
-        let moments =
-            Self(SafeTensors::deserialize(bytes).map_err(|e| format!("the optimizer's state: {e}"))?);
+    fn open(bytes: &'a [u8], tensors: &[TheirTensor]) -> Result<Self, MomentsProblem> {
+        let moments = SafeTensors::deserialize(bytes);
+        let moments = Self(moments.map_err(|e| MomentsProblem::Malformed(e.to_string()))?);
         for tensor in tensors {
             for part in PARTS {
                 let name = format!("{part}.{}", tensor.spec.name);
-                let found =
-                    moments.0.tensor(&name).map_err(|_| format!("the optimizer's state lacks {name}"))?;
+                let Ok(found) = moments.0.tensor(&name) else {
+                    return Err(MomentsProblem::Missing { name });
+                };
                 if found.shape() != tensor.spec.shape || found.dtype() != Dtype::F32 {
-                    return Err(format!("{name} of the optimizer's state is not of the model's shape"));
+                    return Err(MomentsProblem::Shape { name });
                 }
             }
         }
@@ -316,7 +310,7 @@ mod tests {
     use super::*;
     use crate::load;
     use crate::torch::{self, TorchArchive};
-    use minigpt_model::Gpt;
+    use minigpt_model::{Activation, Gpt};
 
     #[test]
     fn what_is_written_is_read_again() {
@@ -407,7 +401,7 @@ mod tests {
     fn what_nanogpt_can_not_be_is_refused() {
         for (preset, reason) in [("textbook", "ReLU"), ("qa", "some biases")] {
             let config = Config::preset(preset).unwrap();
-            assert!(refusal(&config).unwrap().contains(reason), "{preset}");
+            assert!(refusal(&config).unwrap().to_string().contains(reason), "{preset}");
         }
         assert_eq!(refusal(&Config::preset("shakespeare-char").unwrap()), None);
     }

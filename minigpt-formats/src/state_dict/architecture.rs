@@ -1,25 +1,37 @@
 //! The two decoders: how their state dictionaries are told apart, and what model their tensors make.
 
+use super::StateDictNote;
 use crate::layout::LinearWeights;
 use crate::tensor_view::TensorView;
 use minigpt_model::parameters::specs;
 use minigpt_model::{Config, PositionEmbedding, sinusoid};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// A decoder that people write themselves, whose state dictionaries can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Architecture {
     /// The question answering model: pre-norm, learned positions, exact GELU, tied head.
     QuestionAnswering,
-    /// The textbook's decoder: post-norm, ReLU, embeddings scaled by the root of the width, a head of its own.
+    /// The textbook's decoder: post-norm, ReLU, embeddings scaled by the root of the width, untied head.
     Textbook,
 }
 
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Self::QuestionAnswering => "question answering model",
+            Self::Textbook => "textbook's model",
+        })
+    }
+}
+
 /// What a model is, what was assumed of it, and its tensors by GPT-2's names.
-type Described<'a> = (Config, Vec<String>, Vec<(String, TensorView<'a>)>);
+type Described<'a> = (Config, Vec<StateDictNote>, Vec<(String, TensorView<'a>)>);
 
 impl Architecture {
-    pub(super) const ALL: [Self; 2] = [Self::QuestionAnswering, Self::Textbook];
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::QuestionAnswering, Self::Textbook];
 
     /// The settings that no tensor tells, and that are therefore taken as such a model has them: the number of heads above
     /// all.
@@ -32,15 +44,7 @@ impl Architecture {
         "resid_pdrop",
     ];
 
-    /// Its name in messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::QuestionAnswering => "the state dictionary of the question answering model",
-            Self::Textbook => "the state dictionary of the textbook's model",
-        }
-    }
-
-    /// The names that only its files have.
+    /// The ends of names that only its files have.
     fn only_here(self) -> [&'static str; 2] {
         match self {
             Self::QuestionAnswering => ["wte.weight", ".attn.qkv_proj.weight"],
@@ -48,9 +52,10 @@ impl Architecture {
         }
     }
 
-    pub(super) fn signature(self) -> String {
+    /// Names of tensors that tell its files apart: `wte.weight, ….attn.qkv_proj.weight, …`.
+    pub fn signature(self) -> String {
         let [table, projection] = self.only_here();
-        format!("{} ({table}, …{projection}, …)", self.name().trim_start_matches("the state dictionary of "))
+        format!("{table}, …{projection}, …")
     }
 
     /// Whose tensors have these names.
@@ -72,8 +77,8 @@ impl Architecture {
         self,
         mut tensors: BTreeMap<String, TensorView<'a>>,
         missing: &mut Vec<String>,
-    ) -> Result<Described<'a>, String> {
-        let preset = Config::preset(self.preset()).map_err(|e| e.to_string())?;
+    ) -> minigpt_model::Result<Described<'a>> {
+        let preset = Config::preset(self.preset())?;
         let mut notes = Vec::new();
         let has = |name: &str| tensors.keys().any(|ours| ours.ends_with(name));
         let size =
@@ -118,7 +123,7 @@ impl Architecture {
         self,
         config: Config,
         tensors: &mut BTreeMap<String, TensorView>,
-        notes: &mut Vec<String>,
+        notes: &mut Vec<StateDictNote>,
     ) -> Config {
         if self == Self::Textbook
             && let Some(table) = tensors.remove("wpe.weight")
@@ -129,16 +134,13 @@ impl Architecture {
             if self == Self::QuestionAnswering {
                 return config;
             }
-            notes.push(format!(
-                "there is no pos_encoding: sinusoidal positions, a context of {}",
-                config.block_size
-            ));
+            notes.push(StateDictNote::NoPositions { block_size: config.block_size });
             return Config { position_embedding: PositionEmbedding::Sinusoidal, ..config };
         };
         let block_size = table.shape.first().copied().unwrap_or(0);
         let config = Config { block_size, ..config };
         if self == Self::Textbook && is_sinusoidal(table) {
-            notes.push("pos_encoding is the table of sines and cosines: sinusoidal positions".to_owned());
+            notes.push(StateDictNote::SinusoidalTable);
             tensors.remove("wpe.weight");
             return Config { position_embedding: PositionEmbedding::Sinusoidal, ..config };
         }
@@ -146,9 +148,9 @@ impl Architecture {
     }
 }
 
-fn check_sizes(config: &Config) -> Result<(), String> {
-    // All but the number of heads, which whoever imports may still change.
-    Config { n_head: 1, ..config.clone() }.validate().map_err(|e| e.to_string())
+fn check_sizes(config: &Config) -> minigpt_model::Result<()> {
+    // All but the number of heads, which the import may still change.
+    Config { n_head: 1, ..config.clone() }.validate()
 }
 
 /// Whether a table of positions holds what would be computed.

@@ -1,29 +1,28 @@
 //! State dictionaries of two decoders that people write themselves in PyTorch: the question answering model and the
-//! textbook's. `torch.save` kept their tensors and nothing else, so names and shapes say which of the two it is and how
-//! large; what they don't say is assumed as that decoder has it, and told.
+//! textbook's. `torch.save` wrote only their tensors, so the names and shapes must tell which of the two it is and how large.
+//! The rest is assumed, and reported in notes.
 
 mod architecture;
 mod names;
+mod problem;
 
 use crate::tensor_view::{Elements, TensorView};
-use crate::torch::{TorchArchive, Value};
+use crate::torch::{TorchArchive, TorchProblem, Value};
 pub use architecture::Architecture;
 use minigpt_model::Config;
 use names::{OurTensor, plain_name};
+pub use problem::{StateDictNote, StateDictProblem, TensorNames};
 use std::collections::BTreeMap;
 
 /// Where programs put a state dictionary in what they save.
 const WRAPPERS: [&str; 3] = ["model_state_dict", "state_dict", "model"];
 
-/// How many tensors a message lists.
-const LISTED: usize = 40;
-
 /// A state dictionary, as far as it was understood.
 pub(crate) struct StateDict<'a> {
-    /// What its tensors say of the model, and what is assumed of the rest.
+    /// The configuration, as far as the tensors tell; the rest is assumed.
     pub config: Config,
-    /// What was assumed, and what was passed over.
-    pub notes: Vec<String>,
+    /// What was assumed, and what was ignored.
+    pub notes: Vec<StateDictNote>,
     /// By GPT-2's names, in its layouts.
     pub tensors: Vec<(String, TensorView<'a>)>,
 }
@@ -32,8 +31,8 @@ impl<'a> StateDict<'a> {
     /// Reads what `torch.save` wrote.
     ///
     /// # Errors
-    /// It is none of these; or some of its tensors are missing, or not understood: all are listed.
-    pub fn read(bytes: &'a [u8]) -> Result<Self, String> {
+    /// The file is not a known state dictionary, or tensors are missing or not understood; the error lists them all.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, StateDictProblem> {
         let archive = TorchArchive::open(bytes)?;
         let tensors = tensors(&archive)?;
         let names: Vec<&str> = tensors.iter().map(|(name, _)| name.as_str()).collect();
@@ -58,33 +57,16 @@ pub(crate) fn architecture(bytes: &[u8]) -> Option<Architecture> {
 }
 
 /// The tensors of a state dictionary, wrapped or not, without what compiled and parallel models put before their names.
-fn tensors<'a>(archive: &TorchArchive<'a>) -> Result<Vec<(String, TensorView<'a>)>, String> {
+fn tensors<'a>(archive: &TorchArchive<'a>) -> Result<Vec<(String, TensorView<'a>)>, TorchProblem> {
     let wrapped = WRAPPERS.iter().find_map(|name| archive.root.get(name));
     let dictionary = wrapped.filter(|value| matches!(value, Value::Dict(_))).unwrap_or(&archive.root);
     let tensors = archive.tensors(dictionary)?.into_iter();
     Ok(tensors.map(|(name, tensor)| (plain_name(&name).to_owned(), tensor)).collect())
 }
 
-fn unknown(tensors: &[(String, TensorView)]) -> String {
-    let known: Vec<String> = Architecture::ALL.iter().map(|known| known.signature()).collect();
-    format!(
-        "holds no state dictionary that is known: neither {}. It holds {}",
-        known.join(", nor "),
-        listed(tensors.iter().map(|(name, tensor)| format!("{name} {:?}", tensor.shape)))
-    )
-}
-
-fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
-    let more = names.len().saturating_sub(LISTED);
-    let mut names: Vec<String> = names.take(LISTED).collect();
-    match (names.is_empty(), more) {
-        (true, _) => "no tensors".to_owned(),
-        (false, 0) => names.join(", "),
-        (false, more) => {
-            names.push(format!("and {more} more"));
-            names.join(", ")
-        }
-    }
+fn unknown(tensors: &[(String, TensorView)]) -> StateDictProblem {
+    let named = |(name, tensor): &(String, TensorView)| format!("{name} {:?}", tensor.shape);
+    StateDictProblem::Unknown { tensors: tensors.iter().map(named).collect() }
 }
 
 /// The tensors of a file while they are sorted.
@@ -93,16 +75,21 @@ struct Reading<'a> {
     whole: BTreeMap<String, TensorView<'a>>,
     /// Queries, keys and values that are apart in the file.
     apart: BTreeMap<String, [Option<TensorView<'a>>; 3]>,
-    passed_over: Vec<String>,
+    ignored: Vec<String>,
     not_understood: Vec<String>,
 }
 
 impl<'a> Reading<'a> {
-    fn add(&mut self, architecture: Architecture, name: &str, tensor: TensorView<'a>) -> Result<(), String> {
+    fn add(
+        &mut self,
+        architecture: Architecture,
+        name: &str,
+        tensor: TensorView<'a>,
+    ) -> Result<(), StateDictProblem> {
         let is_number = matches!(tensor.elements, Elements::Weights(_));
         let taken = match architecture.our_tensor(name) {
             _ if names::is_buffer(name) || !is_number => {
-                self.passed_over.push(name.to_owned());
+                self.ignored.push(name.to_owned());
                 return Ok(());
             }
             None => {
@@ -112,45 +99,37 @@ impl<'a> Reading<'a> {
             Some(OurTensor::Whole(ours)) => self.whole.insert(ours, tensor),
             Some(OurTensor::Third(part, ours)) => self.apart.entry(ours).or_default()[part].replace(tensor),
         };
-        taken.map_or(Ok(()), |_| Err(format!("holds {name} twice")))
+        if taken.is_some() { Err(StateDictProblem::Twice { name: name.to_owned() }) } else { Ok(()) }
     }
 
-    fn finish(mut self, architecture: Architecture, held: u64) -> Result<StateDict<'a>, String> {
+    fn finish(mut self, architecture: Architecture, held: u64) -> Result<StateDict<'a>, StateDictProblem> {
         let understood = self.whole.len() + self.apart.values().flatten().flatten().count();
         let parts = self.apart.values().flatten().flatten().map(TensorView::bytes);
         if parts.sum::<u64>() > held {
-            return Err("the tensors claim more elements than the file has".to_owned());
+            return Err(StateDictProblem::TooManyElements);
         }
         let mut missing = Vec::new();
         for (ours, parts) in std::mem::take(&mut self.apart) {
             match parts {
                 [Some(q), Some(k), Some(v)] => {
-                    let joined = TensorView::stacked(&[q, k, v]);
-                    let joined =
-                        joined.ok_or_else(|| format!("queries, keys and values of {ours} differ"))?;
+                    let Some(joined) = TensorView::stacked(&[q, k, v]) else {
+                        return Err(StateDictProblem::ThirdsDiffer { name: ours });
+                    };
                     self.whole.insert(ours, joined);
                 }
                 parts => missing.extend(architecture.missing_parts(&ours, &parts.map(|part| part.is_some()))),
             }
         }
-        let Reading { whole, passed_over, not_understood, .. } = self;
+        let Reading { whole, ignored, not_understood, .. } = self;
         let described = architecture.describe(whole, &mut missing)?;
         if !(missing.is_empty() && not_understood.is_empty()) {
-            return Err(format!(
-                "looks like {}: {understood} tensors were understood; missing: {}; not understood: {}",
-                architecture.name(),
-                or_none(missing),
-                or_none(not_understood)
-            ));
+            let [missing, not_understood] = [missing, not_understood].map(TensorNames::from_iter);
+            return Err(StateDictProblem::Mismatch { architecture, understood, missing, not_understood });
         }
         let (config, mut notes, tensors) = described;
-        if !passed_over.is_empty() {
-            notes.push(format!("passed over, for no weights: {}", listed(passed_over.into_iter())));
+        if !ignored.is_empty() {
+            notes.push(StateDictNote::Ignored(ignored.into_iter().collect()));
         }
         Ok(StateDict { config, notes, tensors })
     }
-}
-
-fn or_none(names: Vec<String>) -> String {
-    if names.is_empty() { "none".to_owned() } else { listed(names.into_iter()) }
 }

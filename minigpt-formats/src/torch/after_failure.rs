@@ -1,13 +1,13 @@
-//! A writer for `zip`, which goes on writing when it is dropped after an error, and trips over it.
+//! A writer for `zip`, which keeps writing when it is dropped after an error, and panics.
 
 use std::cell::RefCell;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::rc::Rc;
 
-/// The first error of a writer, for whoever wants to know.
+/// The first error of a writer.
 pub type FirstError = Rc<RefCell<Option<io::Error>>>;
 
-/// Keeps the first error to itself, and then only counts what it is given.
+/// Remembers the first error, and after it only counts bytes.
 pub struct KeepsFirstError<W> {
     out: W,
     error: FirstError,

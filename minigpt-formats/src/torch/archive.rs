@@ -1,11 +1,12 @@
 //! The files inside a `.pt`: a zip archive in which nothing is compressed, so that a file is a slice of it. Archives and
 //! files beyond 4 GB (zip64) are read and written.
 
-use super::Result;
+use super::TorchProblem;
 use super::after_failure::{FirstError, KeepsFirstError};
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Seek, Write};
 use zip::read::{ArchiveOffset, Config};
+use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZIP64_BYTES_THR, ZipArchive, ZipWriter};
 
@@ -23,29 +24,30 @@ pub struct Archive<'a> {
 
 impl<'a> Archive<'a> {
     /// Reads the directory at the end of an archive, and none of its files.
-    pub fn open(bytes: &'a [u8]) -> Result<Self> {
+    pub fn open(bytes: &'a [u8]) -> Result<Self, TorchProblem> {
         let config = Config { archive_offset: ArchiveOffset::Known(0) };
         let mut archive = ZipArchive::with_config(config, Cursor::new(bytes))
-            .map_err(|e| format!("not a zip archive: too old a torch.save, or no checkpoint at all ({e})"))?;
+            .map_err(|e| TorchProblem::NotAnArchive(e.to_string()))?;
         if archive.len() > MOST_FILES {
-            return Err("the archive lists too many files".into());
+            return Err(TorchProblem::TooManyFiles);
         }
         let mut files = BTreeMap::new();
         for index in 0..archive.len() {
-            let file = archive.by_index_raw(index).map_err(|e| format!("the archive is malformed: {e}"))?;
-            let name = file.name().map_err(|e| format!("the archive is malformed: {e}"))?.into_owned();
+            let malformed = |e: ZipError| TorchProblem::Malformed(e.to_string());
+            let file = archive.by_index_raw(index).map_err(malformed)?;
+            let name = file.name().map_err(malformed)?.into_owned();
             if file.compression() != CompressionMethod::STORE || file.compressed_size() != file.size() {
-                return Err(format!("{name} is compressed, which torch.save never does"));
+                return Err(TorchProblem::Compressed { name });
             }
             if file.encrypted() {
-                return Err(format!("{name} is encrypted, which torch.save never does"));
+                return Err(TorchProblem::Encrypted { name });
             }
             let range = file.data_start().and_then(|start| {
                 let start = usize::try_from(start).ok()?;
                 Some(start..start.checked_add(usize::try_from(file.size()).ok()?)?)
             });
             let data = range.and_then(|range| bytes.get(range));
-            let data = data.ok_or_else(|| format!("{name} reaches beyond the archive"))?;
+            let Some(data) = data else { return Err(TorchProblem::BeyondArchive { name }) };
             let inside = name.split_once('/').map_or(&name[..], |(_, inside)| inside);
             files.insert(inside.to_owned(), data);
         }
@@ -210,7 +212,7 @@ mod tests {
 
     #[test]
     fn what_is_compressed_or_reaches_beyond_the_archive_is_refused() {
-        let refused = |bytes: &[u8]| Archive::open(bytes).err().unwrap();
+        let refused = |bytes: &[u8]| Archive::open(bytes).err().unwrap().to_string();
         let bytes = written(ZIP64_BYTES_THR);
         // In the directory's entries: the method at byte 10, the sizes at 20 and 24.
         let entry = bytes.windows(4).position(|window| window == b"PK\x01\x02").unwrap();

@@ -1,6 +1,6 @@
 //! The instructions of a pickle, as far as data needs them.
 
-use super::Result;
+use super::{PickleError, PickleProblem};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -8,7 +8,8 @@ use std::rc::Rc;
 const MOST_VALUES: usize = 20_000_000;
 /// How deep values may lie inside each other.
 const DEEPEST: usize = 200;
-const TOO_DEEP: &str = "values that lie too deep inside each other";
+
+type Result<T> = std::result::Result<T, PickleProblem>;
 
 /// What a pickle describes.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,7 +71,7 @@ impl Value {
 }
 
 /// Reads the first value of a pickle.
-pub fn read(bytes: &[u8]) -> Result<Value> {
+pub fn read(bytes: &[u8]) -> std::result::Result<Value, PickleError> {
     Machine { bytes, at: 0, stack: Vec::new(), memo: Vec::new(), containers: Vec::new(), made: 0 }.run()
 }
 
@@ -112,19 +113,20 @@ impl Drop for Machine<'_> {
 }
 
 impl Machine<'_> {
-    fn run(mut self) -> Result<Value> {
+    fn run(mut self) -> std::result::Result<Value, PickleError> {
         loop {
             let at = self.at;
-            let code = self.take(1)?[0];
-            if code == b'.' {
-                return Ok(self.pop_value()?.0);
+            if let Some(value) = self.step().map_err(|problem| PickleError { problem, at })? {
+                return Ok(value);
             }
-            self.step(code).map_err(|e| format!("{e} (at byte {at})"))?;
         }
     }
 
-    fn step(&mut self, code: u8) -> Result<()> {
+    /// Runs one instruction; the last one gives the value.
+    fn step(&mut self) -> Result<Option<Value>> {
+        let code = self.take(1)?[0];
         match code {
+            b'.' => return Ok(Some(self.pop_value()?.0)),
             0x80 => drop(self.take(1)?),         // PROTO
             0x95 => drop(self.take(8)?),         // FRAME
             b'(' => self.stack.push(Item::Mark), // MARK
@@ -171,7 +173,7 @@ impl Machine<'_> {
             b'u' => {
                 let items = self.pop_to_mark()?;
                 let dict = self.top_dict()?;
-                let (pairs, []) = items.as_chunks::<2>() else { return Err("a key without a value".into()) };
+                let (pairs, []) = items.as_chunks::<2>() else { return Err(PickleProblem::KeyWithoutValue) };
                 dict.borrow_mut().extend(pairs.iter().map(|[key, value]| (key.clone(), value.clone())));
             }
             b't' => {
@@ -180,7 +182,7 @@ impl Machine<'_> {
             }
             0x85..=0x87 => {
                 let count = usize::from(code - 0x84);
-                let start = self.stack.len().checked_sub(count).ok_or("a tuple of more than there is")?;
+                let start = self.stack.len().checked_sub(count).ok_or(PickleProblem::MissingValue)?;
                 let items = self.stack.split_off(start);
                 self.tuple(&items)?;
             }
@@ -208,7 +210,7 @@ impl Machine<'_> {
             0x93 => {
                 let ((name, _), (module, _)) = (self.pop_value()?, self.pop_value()?);
                 let (Some(name), Some(module)) = (name.as_str(), module.as_str()) else {
-                    return Err("a name that is not text".into());
+                    return Err(PickleProblem::NameNotText);
                 };
                 let name = format!("{module}.{name}");
                 self.push(Value::Name(name.into()))?;
@@ -223,35 +225,36 @@ impl Machine<'_> {
                 self.push_around(Value::Outside(Rc::new(id)), height)?;
             }
             b'0' => drop(self.pop()?),
-            other => return Err(format!("instruction 0x{other:02x} is not one that data needs")),
+            other => return Err(PickleProblem::Instruction(other)),
         }
-        Ok(())
+        Ok(None)
     }
 
     fn take(&mut self, count: usize) -> Result<&[u8]> {
         let end = self.at.checked_add(count).filter(|&end| end <= self.bytes.len());
-        let end = end.ok_or("the pickle ends in the middle")?;
+        let end = end.ok_or(PickleProblem::EndsEarly)?;
         let taken = &self.bytes[self.at..end];
         self.at = end;
         Ok(taken)
     }
 
     fn number<const N: usize>(&mut self) -> Result<[u8; N]> {
-        self.take(N)?.try_into().map_err(|_| "the pickle ends in the middle".to_owned())
+        self.take(N)?.try_into().map_err(|_| PickleProblem::EndsEarly)
     }
 
     /// Bytes with their length before them, in so many bytes.
     fn counted(&mut self, width: usize) -> Result<&[u8]> {
         let mut length = [0; 8];
         length[..width].copy_from_slice(self.take(width)?);
-        let length = usize::try_from(u64::from_le_bytes(length)).map_err(|_| "a length beyond all bounds")?;
+        let length =
+            usize::try_from(u64::from_le_bytes(length)).map_err(|_| PickleProblem::LengthTooLarge)?;
         self.take(length)
     }
 
     fn text(&mut self, width: usize) -> Result<()> {
         let text: Rc<str> = match std::str::from_utf8(self.counted(width)?) {
             Ok(text) => text.into(),
-            Err(_) => return Err("text that is not UTF-8".into()),
+            Err(_) => return Err(PickleProblem::TextNotUtf8),
         };
         self.push(Value::Str(text))
     }
@@ -265,21 +268,21 @@ impl Machine<'_> {
         let bytes = self.counted(1)?;
         let sign = if bytes.last().is_some_and(|byte| byte & 0x80 != 0) { 0xff } else { 0 };
         let mut number = [sign; 8];
-        number.get_mut(..bytes.len()).ok_or("a number beyond all bounds")?.copy_from_slice(bytes);
+        number.get_mut(..bytes.len()).ok_or(PickleProblem::NumberTooLarge)?.copy_from_slice(bytes);
         self.push(Value::Int(i64::from_le_bytes(number)))
     }
 
     fn line(&mut self) -> Result<String> {
         let rest = &self.bytes[self.at..];
-        let end = rest.iter().position(|&byte| byte == b'\n').ok_or("a name without an end")?;
-        let line = std::str::from_utf8(&rest[..end]).map_err(|_| "a name that is not UTF-8")?.to_owned();
+        let end = rest.iter().position(|&byte| byte == b'\n').ok_or(PickleProblem::NameWithoutEnd)?;
+        let line = std::str::from_utf8(&rest[..end]).map_err(|_| PickleProblem::NameNotUtf8)?.to_owned();
         self.at += end + 1;
         Ok(line)
     }
 
     fn count(&mut self, values: usize) -> Result<()> {
         self.made += values;
-        if self.made > MOST_VALUES { Err("too many values".into()) } else { Ok(()) }
+        if self.made > MOST_VALUES { Err(PickleProblem::TooManyValues) } else { Ok(()) }
     }
 
     fn push(&mut self, value: Value) -> Result<()> {
@@ -290,7 +293,7 @@ impl Machine<'_> {
     /// calls inside one another.
     fn push_around(&mut self, value: Value, height: usize) -> Result<()> {
         let item = Item::Value(value, height + 1);
-        if height >= DEEPEST { Err(TOO_DEEP.into()) } else { self.container(item) }
+        if height >= DEEPEST { Err(PickleProblem::TooDeep) } else { self.container(item) }
     }
 
     fn container(&mut self, item: Item) -> Result<()> {
@@ -302,7 +305,7 @@ impl Machine<'_> {
 
     fn pop(&mut self) -> Result<Item> {
         match self.stack.pop() {
-            None | Some(Item::Mark) => Err("a value is missing".into()),
+            None | Some(Item::Mark) => Err(PickleProblem::MissingValue),
             Some(item) => Ok(item),
         }
     }
@@ -313,8 +316,11 @@ impl Machine<'_> {
     }
 
     fn pop_to_mark(&mut self) -> Result<Vec<Item>> {
-        let mark =
-            self.stack.iter().rposition(|item| matches!(item, Item::Mark)).ok_or("a mark is missing")?;
+        let mark = self
+            .stack
+            .iter()
+            .rposition(|item| matches!(item, Item::Mark))
+            .ok_or(PickleProblem::MissingMark)?;
         let items = self.stack.split_off(mark + 1);
         self.stack.pop();
         Ok(items)
@@ -323,14 +329,14 @@ impl Machine<'_> {
     fn top_list(&self) -> Result<Open<Item>> {
         match self.stack.last() {
             Some(Item::List(list)) => Ok(list.clone()),
-            _ => Err("something is added to what is no list".into()),
+            _ => Err(PickleProblem::NotAList),
         }
     }
 
     fn top_dict(&self) -> Result<Open<(Item, Item)>> {
         match self.stack.last() {
             Some(Item::Dict(dict)) => Ok(dict.clone()),
-            _ => Err("something is set in what is no dictionary".into()),
+            _ => Err(PickleProblem::NotADictionary),
         }
     }
 
@@ -350,10 +356,10 @@ impl Machine<'_> {
     }
 
     fn keep(&mut self, slot: usize) -> Result<()> {
-        let item = self.stack.last().cloned().ok_or("nothing to remember")?;
+        let item = self.stack.last().cloned().ok_or(PickleProblem::MissingValue)?;
         // Slots are given in order; one far beyond the last would only ask for memory.
         if slot > self.memo.len() + 1024 {
-            return Err("a memory slot beyond all bounds".into());
+            return Err(PickleProblem::SlotOutOfRange);
         }
         if slot >= self.memo.len() {
             self.memo.resize(slot + 1, None);
@@ -363,7 +369,7 @@ impl Machine<'_> {
     }
 
     fn recall(&mut self, slot: usize) -> Result<()> {
-        let item = self.memo.get(slot).cloned().flatten().ok_or("nothing was remembered there")?;
+        let item = self.memo.get(slot).cloned().flatten().ok_or(PickleProblem::SlotEmpty)?;
         self.container(item)
     }
 
@@ -371,11 +377,11 @@ impl Machine<'_> {
     /// another many times, and deep, because it can put it into itself.
     fn finished(&mut self, item: &Item, depth: usize) -> Result<(Value, usize)> {
         if depth > DEEPEST {
-            return Err(TOO_DEEP.into());
+            return Err(PickleProblem::TooDeep);
         }
         match item {
-            Item::Mark => Err("a value is missing".into()),
-            Item::Value(_, height) if depth + height > DEEPEST => Err(TOO_DEEP.into()),
+            Item::Mark => Err(PickleProblem::MissingValue),
+            Item::Value(_, height) if depth + height > DEEPEST => Err(PickleProblem::TooDeep),
             Item::Value(value, height) => Ok((value.clone(), *height)),
             Item::List(open) => {
                 let items = open.borrow().clone();
@@ -441,16 +447,22 @@ mod tests {
 
     #[test]
     fn what_is_malformed_or_hostile_is_refused() {
-        let refused = |bytes: &[u8]| read(bytes).unwrap_err();
+        let refused = |bytes: &[u8]| read(bytes).unwrap_err().problem;
         for end in 0..PROTOCOL_2.len() {
-            assert!(!refused(&PROTOCOL_2[..end]).is_empty());
+            assert_eq!(refused(&PROTOCOL_2[..end]), PickleProblem::EndsEarly);
         }
-        assert!(refused(b"\x80\x02X\xff\xff\xff\xffa.").contains("ends in the middle"));
-        assert!(refused(b"\x8d\xff\xff\xff\xff\xff\xff\xff\xffa.").contains("ends in the middle"));
-        assert!(refused(b"Nr\xff\xff\xff\xff.").contains("beyond all bounds"));
-        assert!(refused(b"i").contains("0x69"));
+        assert_eq!(refused(b"\x80\x02X\xff\xff\xff\xffa."), PickleProblem::EndsEarly);
+        assert_eq!(refused(b"\x8d\xff\xff\xff\xff\xff\xff\xff\xffa."), PickleProblem::EndsEarly);
+        assert_eq!(refused(b"Nr\xff\xff\xff\xff."), PickleProblem::SlotOutOfRange);
+        assert_eq!(refused(b"i"), PickleProblem::Instruction(0x69));
+        assert!(
+            read(b"Ni")
+                .unwrap_err()
+                .to_string()
+                .ends_with("instruction 0x69 is not allowed: data does not need it (at byte 1)")
+        );
         // A list in itself.
-        assert!(refused(b"]q\x00h\x00a.").contains("too deep"));
+        assert_eq!(refused(b"]q\x00h\x00a."), PickleProblem::TooDeep);
         // Each list holds the one before ten times: 10^30 values in 300 bytes.
         let mut bomb = b"]q\x00".to_vec();
         for i in 1..30u8 {
@@ -459,14 +471,14 @@ mod tests {
             bomb.push(b'e');
         }
         bomb.push(b'.');
-        assert!(refused(&bomb).contains("too many values"));
+        assert_eq!(refused(&bomb), PickleProblem::TooManyValues);
         // A tuple in a tuple in a tuple, a call of a call: 300 KB that would take the stack when they are freed.
         let tower = |start: &[u8], link: &[u8]| [start, &link.repeat(300_000 / link.len()), b"."].concat();
-        assert!(refused(&tower(b")", b"\x85")).contains("too deep"));
-        assert!(refused(&tower(b"N", b"Q")).contains("too deep"));
-        assert!(refused(&tower(b"N", b")R")).contains("too deep"));
+        assert_eq!(refused(&tower(b")", b"\x85")), PickleProblem::TooDeep);
+        assert_eq!(refused(&tower(b"N", b"Q")), PickleProblem::TooDeep);
+        assert_eq!(refused(&tower(b"N", b")R")), PickleProblem::TooDeep);
         // A list in a tuple in a list.
-        assert!(refused(&tower(b"]", b"q\x00]h\x00\x85a")).contains("too deep"));
+        assert_eq!(refused(&tower(b"]", b"q\x00]h\x00\x85a")), PickleProblem::TooDeep);
         assert!(read(&[&b")"[..], &[0x85; 200], b"."].concat()).is_ok());
     }
 }

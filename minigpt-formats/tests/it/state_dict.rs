@@ -17,7 +17,10 @@ fn file(name: &str) -> PathBuf {
 fn open(name: &str) -> (Gpt, String) {
     let files = OnDisk::open(&file(name)).unwrap();
     let (config, notes) = files.assumed().unwrap().unwrap();
-    (files.model_as(config).unwrap().load(&Device::Cpu).unwrap().gpt, notes.join("; "))
+    (
+        files.model_as(config).unwrap().load(&Device::Cpu).unwrap().gpt,
+        notes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+    )
 }
 
 fn assert_computes(gpt: &Gpt, name: &str) {
@@ -104,7 +107,7 @@ fn the_vocabulary_beside_the_model_comes_along() {
     let files = OnDisk::open(&file("best_model.pth")).unwrap();
     let (config, _) = files.assumed().unwrap().unwrap();
     let (tokenizer, name) = files.tokenizer(None, &config).unwrap().unwrap();
-    assert_eq!((tokenizer.vocab_size(), name.as_str()), (config.vocab_size, "vocab.json"));
+    assert_eq!((tokenizer.vocab_size(), name.to_string().as_str()), (config.vocab_size, "vocab.json"));
 }
 
 #[test]

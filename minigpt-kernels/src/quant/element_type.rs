@@ -150,14 +150,14 @@ impl fmt::Display for ElementType {
     }
 }
 
-/// A name that is no element type's.
+/// A name that is not the name of an element type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownElementType(pub String);
 
 impl fmt::Display for UnknownElementType {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let known = ElementType::ALL.map(ElementType::name).join(", ");
-        write!(f, "{:?} is not an element type; known are {known}", self.0)
+        write!(f, "unknown element type {:?}; element types are {known}", self.0)
     }
 }
 

@@ -59,18 +59,14 @@ pub fn run(args: &DecodeArgs) -> Result<()> {
     let config = args.model.config()?;
     let (rows, lengths) = (args.batch_size as usize, lengths(args, &config)?);
     let needed = inference_bytes(&config, rows, lengths.prompt, lengths.prompt + lengths.new);
-    check_memory(needed, message::SmallerBatchSizeOr.text())?;
+    check_memory(needed, message::SmallerBatchOrModel.text())?;
     let gpt = dtype::with_cache(args.model.open_as(&config, args.dtype)?, args.cache_type);
     let prompts = random_prompts(rows, lengths.prompt, config.vocab_size);
     let times = Times::of(args.warm_up, args.repeat, || write(&gpt, &prompts, lengths.new))?;
     let Lengths { prompt, new } = lengths;
-    let title = message::DecodeTokensAfterPrompts {
-        config: &args.model.title(&config),
-        rows: &rows,
-        new: &new,
-        prompt: &prompt,
-    }
-    .to_string();
+    let title =
+        message::DecodeTitle { config: &args.model.title(&config), rows: &rows, new: &new, prompt: &prompt }
+            .to_string();
     let work = work(&gpt, rows, lengths, args);
     Report::new("decode", config, work, &times)?.show(args.json, &title)
 }
@@ -79,7 +75,7 @@ fn lengths(args: &DecodeArgs, config: &Config) -> Result<Lengths> {
     let prompt = args.prompt_length.map_or((config.block_size / 2).clamp(1, 16), |n| n as usize);
     let room = config.block_size.saturating_sub(prompt);
     let new = args.max_new_tokens.map_or(room.clamp(2, 128), |n| n as usize);
-    fits(prompt + new, config, message::PromptLengthOrMax.text())?;
+    fits(prompt + new, config, message::PromptOrNewTokens.text())?;
     Ok(Lengths { prompt, new })
 }
 
@@ -88,7 +84,7 @@ fn lengths(args: &DecodeArgs, config: &Config) -> Result<Lengths> {
 fn write(gpt: &Gpt, prompts: &[Vec<u32>], max_new_tokens: usize) -> Result<Duration> {
     let config = GenerationConfig { max_new_tokens, ..GenerationConfig::default() };
     let mut generator = Generator::new(gpt, prompts, &config, None)?;
-    generator.next().context(message::NothingWritten)??;
+    generator.next().context(message::NothingGenerated)??;
     let start = Instant::now();
     let mut tokens = 0u32;
     for step in generator {

@@ -11,7 +11,7 @@ use minigpt_formats::{OnDisk, load, load_config};
 use minigpt_kernels::{ElementType, QuantizedProduct};
 use minigpt_model::parameters::Count;
 use minigpt_model::plan::Plan;
-use minigpt_model::{Config, Device, Gpt, PRESETS};
+use minigpt_model::{Config, Device, Gpt, Preset};
 use std::path::{Path, PathBuf};
 
 /// A preset and changes to it, or a model folder.
@@ -48,7 +48,7 @@ pub struct ModelArgs {
 impl ModelArgs {
     /// The model folder, if it is one.
     fn folder(&self) -> Option<&Path> {
-        let is_preset = |name: &str| PRESETS.iter().any(|(preset, _)| *preset == name);
+        let is_preset = |name: &str| Preset::named(name).is_some();
         let named = self.name.as_deref().filter(|name| !is_preset(name)).map(Path::new);
         self.model.as_deref().or(named.filter(|name| models::is_named(name)))
     }
@@ -64,9 +64,9 @@ impl ModelArgs {
             ensure!(
                 changed.iter().all(Option::is_none) && self.changes.is_empty(),
                 "{}",
-                message::ModelMeasuredOnlyPreset { model: &model.display() }
+                message::ModelNotChangeable { model: &model.display() }
             );
-            return load_config(&models::find(model)?).context(message::ModelsConfigurationCouldNot);
+            return load_config(&models::find(model)?).context(message::ConfigurationUnreadable);
         }
         let config = settings::change(Config::preset(self.preset())?, &self.changes)?;
         let or = |changed: Option<u32>, size: usize| changed.map_or(size, |n| n as usize);
@@ -87,7 +87,7 @@ impl ModelArgs {
         match self.folder() {
             Some(model) => {
                 let place = ModelPlace::find(model)?;
-                Ok(load(&place.path, &Device::Cpu).context(message::ModelCouldNotLoaded)?.gpt)
+                Ok(load(&place.path, &Device::Cpu).context(message::ModelUnreadable)?.gpt)
             }
             None => Ok(Gpt::new(config.clone(), super::SEED, &Device::Cpu)?),
         }
@@ -111,13 +111,13 @@ impl ModelArgs {
     /// What to call it.
     pub fn title(&self, config: &Config) -> String {
         let name = self.folder().map_or(self.preset().to_owned(), |model| model.display().to_string());
-        message::WidthVocabularyParameters {
+        message::Configuration {
             name: &name,
             n_layer: &(counts::Layers { n: config.n_layer as u64 }.to_string()),
             n_head: &(counts::Heads { n: config.n_head as u64 }.to_string()),
             n_embd: &config.n_embd,
             vocab_size: &count(config.vocab_size as u64),
-            total: &count(Count::of(config).total),
+            parameters: &count(Count::of(config).total),
         }
         .to_string()
     }
@@ -129,11 +129,7 @@ pub fn check_memory(needed: u64, try_instead: &str) -> Result<()> {
     ensure!(
         needed <= available,
         "{}",
-        message::TakesAboutButOnly {
-            needed: &bytes(needed),
-            available: &bytes(available),
-            try_instead: &try_instead
-        }
+        message::TooLittleMemory { needed: &bytes(needed), available: &bytes(available), hint: &try_instead }
     );
     Ok(())
 }
@@ -143,7 +139,7 @@ pub fn fits(tokens: usize, config: &Config, option: &str) -> Result<()> {
     ensure!(
         tokens <= config.block_size,
         "{}",
-        message::TokensDoNotFit { tokens: &tokens, block_size: &config.block_size, option: &option }
+        message::BeyondContext { tokens: &tokens, block_size: &config.block_size, option: &option }
     );
     Ok(())
 }

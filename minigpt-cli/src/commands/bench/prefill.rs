@@ -47,11 +47,11 @@ pub fn run(args: &PrefillArgs) -> Result<()> {
     let prompt = args.prompt_length.map_or((config.block_size - 1).clamp(1, 512), |n| n as usize);
     fits(prompt, &config, "--prompt-length")?;
     let rows = args.batch_size as usize;
-    check_memory(inference_bytes(&config, rows, prompt, prompt + 1), message::SmallerBatchSizePrompt.text())?;
+    check_memory(inference_bytes(&config, rows, prompt, prompt + 1), message::SmallerBatchOrPrompt.text())?;
     let gpt = args.model.open_as(&config, args.dtype)?;
     let prompts = random_prompts(rows, prompt, config.vocab_size);
     let times = Times::of(args.warm_up, args.repeat, || read(&gpt, &prompts))?;
-    let title = message::PrefillTokens { config: &args.model.title(&config), rows: &rows, prompt: &prompt }
+    let title = message::PrefillTitle { config: &args.model.title(&config), rows: &rows, prompt: &prompt }
         .to_string();
     let work = Work { weights: Some(Weights::of(&gpt)), ..work(&config, rows, prompt) };
     Report::new("prefill", config, work, &times)?.show(args.json, &title)

@@ -107,16 +107,16 @@ impl Report {
 
     fn figures(&self) -> String {
         let mut table = Table::new(&[1, 2]);
-        let median = message::Median { repeats: &self.repeats }.to_string();
+        let median = message::MedianOf { repeats: &self.repeats }.to_string();
         table.row(["", message::Best.text(), &median]);
         table.row([
             message::TokensS.text(),
             &rate(self.tokens_per_second),
             &rate(self.median_tokens_per_second),
         ]);
-        table.row([message::MsStep.text(), &rate(self.ms_per_step), &rate(self.median_ms_per_step)]);
+        table.row([message::MsPerStep.text(), &rate(self.ms_per_step), &rate(self.median_ms_per_step)]);
         if let Some(peak) = self.peak_rss_bytes {
-            table.row([message::MemoryMost.text(), &bytes(peak)]);
+            table.row([message::PeakMemory.text(), &bytes(peak)]);
         }
         if let Some(Weights { dtype, weights_bytes }) = &self.weights {
             table.row([message::Weights.text(), dtype, &bytes(*weights_bytes)]);
@@ -130,12 +130,12 @@ pub fn limits(limit: &Limit, report: Option<&Report>) -> String {
     let threads = counts::Threads { n: limit.threads as u64 }.to_string();
     let mut table = Table::new(&[1, 2, 3]);
     let [reached, share] = report.map_or(["", ""], |_| [message::Reached.text(), message::Share.text()]);
-    table.row([message::MachinesLimit.text(), &threads, reached, share]);
+    table.row([message::MachineLimit.text(), &threads, reached, share]);
     let flops = report.map(|report| report.model_flops_per_second);
     let read = report.and_then(|report| report.reading).map(|reading| reading.read_bytes_per_second);
     let rows = [
         (message::MatrixProducts.text(), "FLOP/s", limit.product_flops_per_second, flops),
-        (message::MultiplyAddsAlone.text(), "FLOP/s", limit.multiply_add_flops_per_second, flops),
+        (message::MultiplyAdds.text(), "FLOP/s", limit.multiply_add_flops_per_second, flops),
         (message::ReadingMemory.text(), "B/s", limit.read_bytes_per_second, read),
     ];
     for (name, unit, limit, reached) in rows {

@@ -52,13 +52,12 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     let config = config(args)?;
     let (rows, context) = (args.batch_size as usize, context(args, &config)?);
     let plan = Plan::new(&config, rows, context);
-    check_memory(plan.train_bytes, message::SmallerBatchSizeContext.text())?;
+    check_memory(plan.train_bytes, message::SmallerBatchOrContext.text())?;
     let gpt = args.model.open(&config)?.with_dropout(&config)?;
     let mut timer = StepTimer::new(gpt, &train(args), context)?;
     let times = Times::of(args.warm_up, args.steps, || Ok(timer.step()?))?;
-    let title =
-        message::TrainRowsTokens { config: &args.model.title(&config), rows: &rows, context: &context }
-            .to_string();
+    let title = message::TrainTitle { config: &args.model.title(&config), rows: &rows, context: &context }
+        .to_string();
     let masked = 3 * rows as u64 * masked_flops(&config, config.n_layer, context);
     let flops = plan.train_flops_per_step.saturating_sub(masked) as f64;
     let work = Work { tokens: (rows * context) as u64, flops, bytes_read: None, weights: None };

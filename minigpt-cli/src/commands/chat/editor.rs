@@ -33,9 +33,9 @@ impl Terminal {
     /// Opens the terminal, with what was typed in earlier chats.
     pub fn open() -> Result<Self> {
         let config = Config::builder().completion_type(CompletionType::List);
-        let config = config.max_history_size(history::LENGTH).context(message::TerminalCantRead)?.build();
+        let config = config.max_history_size(history::LENGTH).context(message::TerminalUnreadable)?.build();
         let earlier = MemHistory::with_config(&config);
-        let mut editor = Editor::with_history(config, earlier).context(message::TerminalCantRead)?;
+        let mut editor = Editor::with_history(config, earlier).context(message::TerminalUnreadable)?;
         editor.set_helper(Some(Completion(FilenameCompleter::new())));
         let history = History::of_user();
         for message in history.read() {
@@ -65,7 +65,7 @@ impl Terminal {
                 Err(ReadlineError::Eof) => {
                     return Ok(lines.finish().map_or(Typed::End, Typed::Said));
                 }
-                Err(error) => return Err(error).context(message::TerminalCantRead),
+                Err(error) => return Err(error).context(message::TerminalUnreadable),
             }
         }
     }

@@ -62,10 +62,10 @@ static STOP: AtomicBool = AtomicBool::new(false);
 pub fn run(args: &ChatArgs) -> Result<()> {
     if let Some(url) = &args.server {
         let name = args.model.as_ref().map(|name| name.to_string_lossy().into_owned());
-        ctrlc::set_handler(stop_answer).context(message::CtrlCCouldNot)?;
+        ctrlc::set_handler(stop_answer).context(message::NoInterruptHandler)?;
         return Remote::open(url, args.api_key.clone(), name, &args.sampling)?.run();
     }
-    let model = args.model.as_ref().context(message::NoModelNamed)?;
+    let model = args.model.as_ref().context(message::NameAModel)?;
     let model = args.window.apply(args.load.open(model)?)?;
     let format = match args.format {
         Some(FormatName::Qa) => Format::Qa,
@@ -89,14 +89,13 @@ pub fn begin(
     sampling.apply(&mut chat.settings.generation);
     chat.settings.generation.validate()?;
     for change in changes {
-        let (name, value) = change
-            .split_once('=')
-            .with_context(|| message::SetWriteNameValue { change: &change }.to_string())?;
+        let (name, value) =
+            change.split_once('=').with_context(|| message::SetSyntax { change: &change }.to_string())?;
         chat.settings.set(name.trim(), value.trim())?;
     }
     sampling::say_unused(&chat.settings.generation, &sampling.of_a_draw());
     sampling::say_unused_window(&chat.settings.generation, "repeat_last_n");
-    ctrlc::set_handler(stop_answer).context(message::CtrlCCouldNot)?;
+    ctrlc::set_handler(stop_answer).context(message::NoInterruptHandler)?;
     Ok(chat)
 }
 

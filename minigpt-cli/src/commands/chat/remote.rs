@@ -80,14 +80,14 @@ impl Remote {
             &mut text,
         )?;
         let list: Value =
-            serde_json::from_str(&text).with_context(|| message::NotListModels { url: &url }.to_string())?;
+            serde_json::from_str(&text).with_context(|| message::NotAModelList { url: &url }.to_string())?;
         let first = list["data"][0]["id"].as_str();
-        Ok(first.with_context(|| message::ServerNoModel { url: &url }.to_string())?.to_owned())
+        Ok(first.with_context(|| message::NoModels { url: &url }.to_string())?.to_owned())
     }
 
     /// An answer that is none of an error, whose words are told otherwise.
     fn checked(&self, answer: Result<Response<Body>, ureq::Error>, url: &str) -> Result<Response<Body>> {
-        let answer = answer.with_context(|| message::CantReached { url: &url }.to_string())?;
+        let answer = answer.with_context(|| message::Unreachable { url: &url }.to_string())?;
         if answer.status().is_success() {
             return Ok(answer);
         }
@@ -97,7 +97,7 @@ impl Remote {
         let message = message.as_ref().and_then(|json| json["error"]["message"].as_str());
         match message {
             _ if status == StatusCode::UNAUTHORIZED => {
-                bail!("{}", message::KeyMissingOrWrong { url: &url, status: &status })
+                bail!("{}", message::KeyRefused { url: &url, status: &status })
             }
             Some(message) => bail!("{url}: {status}: {message}"),
             None => bail!("{url}: {status}"),
@@ -106,11 +106,11 @@ impl Remote {
 
     /// Talks until somebody leaves.
     pub fn run(&mut self) -> Result<()> {
-        output::note(&message::Talking { model: &self.model, base: &self.base }.to_string());
+        output::note(&message::RemoteStarted { model: &self.model, url: &self.base }.to_string());
         if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
             return self.answer_lines();
         }
-        output::note(message::AskAwayHelpLists.text());
+        output::note(message::AskAway.text());
         let mut terminal = Terminal::open()?;
         loop {
             match terminal.read()? {
@@ -119,7 +119,7 @@ impl Remote {
                         return Ok(());
                     }
                 }
-                Typed::Interrupted => output::note(message::QuitOrCtrlD.text()),
+                Typed::Interrupted => output::note(message::HowToLeave.text()),
                 Typed::End => return Ok(()),
             }
         }
@@ -130,12 +130,12 @@ impl Remote {
         let mut lines = Lines::default();
         let mut stdin = std::io::stdin().lock();
         while let Some(line) = input::line(&mut stdin, MOST_TEXT)? {
-            let line = std::str::from_utf8(&line).context(message::StandardInputNotUtf)?;
+            let line = std::str::from_utf8(&line).context(message::StdinNotText)?;
             let said = lines.push(line.trim_end_matches('\r'));
             ensure!(
                 lines.len() as u64 <= MOST_TEXT,
                 "{}",
-                message::MessageMoreThan { most_text: &bytes(MOST_TEXT) }
+                message::MessageTooLong { most: &bytes(MOST_TEXT) }
             );
             match said {
                 Some(Said::Message(message)) => self.answer(&message)?,
@@ -162,10 +162,12 @@ impl Remote {
                 "quit" | "exit" | "bye" => return Ok(false),
                 "reset" | "clear" => {
                     self.messages.clear();
-                    output::note(message::Forgotten.text());
+                    output::note(message::HistoryCleared.text());
                 }
                 "help" | "?" => output::note(HELP),
-                other => output::note(&message::ThereNoChatServer { other: &other, help: &HELP }.to_string()),
+                other => {
+                    output::note(&message::UnknownRemoteCommand { name: &other, help: &HELP }.to_string())
+                }
             },
         }
         Ok(true)
@@ -197,7 +199,7 @@ impl Remote {
         }
         let answer = self.checked(request.send(body.to_string()), &url)?;
         if let Some(unknown) = unknown(&answer) {
-            output::quote(&message::YourMessageVocabularyModel { unknown: &unknown }.to_string());
+            output::quote(&message::MissingFromVocabulary { unknown: &unknown }.to_string());
         }
         let mut lines = BufReader::new(answer.into_body().into_reader());
         let mut said = String::new();
@@ -245,16 +247,16 @@ fn next_event(lines: &mut impl BufRead) -> Result<Option<Value>> {
     loop {
         let mut line = Vec::new();
         let read = std::io::Read::take(&mut *lines, LARGEST).read_until(b'\n', &mut line);
-        if read.context(message::AnswerBrokeOff)? == 0 {
+        if read.context(message::AnswerEndedEarly)? == 0 {
             return Ok(None);
         }
-        let line = String::from_utf8(line).context(message::AnswerNotUtfText)?;
+        let line = String::from_utf8(line).context(message::AnswerNotText)?;
         match line.trim_end().strip_prefix("data:").map(str::trim_start) {
             None => {}
             Some("[DONE]") => return Ok(None),
             Some(event) => {
                 let event = serde_json::from_str(event);
-                return Ok(Some(event.context(message::AnswerNoneServerOpenais)?));
+                return Ok(Some(event.context(message::NotOpenai)?));
             }
         }
     }

@@ -11,25 +11,25 @@ pub fn show(settings: &ChatSettings) -> String {
     let temperature = if generation.do_sample { generation.temperature } else { 0.0 };
     let switch = |on: bool| if on { "on" } else { "off" };
     let mut table = Table::default();
-    table.row(["temperature", &temperature.to_string(), message::AlwaysTakesLikeliestToken.text()]);
-    table.row(["top_k", &generation.top_k.to_string(), message::DrawFromKLikeliest.text()]);
-    table.row(["top_p", &generation.top_p.to_string(), message::DrawFromThoseMake.text()]);
-    table.row(["min_p", &generation.min_p.to_string(), message::LeastPartLikeliestOnes.text()]);
+    table.row(["temperature", &temperature.to_string(), message::AboutTemperature.text()]);
+    table.row(["top_k", &generation.top_k.to_string(), message::AboutTopK.text()]);
+    table.row(["top_p", &generation.top_p.to_string(), message::AboutTopP.text()]);
+    table.row(["min_p", &generation.min_p.to_string(), message::AboutMinP.text()]);
     let penalty = generation.repetition_penalty.to_string();
-    table.row(["repetition_penalty", &penalty, message::AboveLessWhatSaid.text()]);
+    table.row(["repetition_penalty", &penalty, message::AboutRepetitionPenalty.text()]);
     let [frequency, presence] =
         [generation.frequency_penalty, generation.presence_penalty].map(|penalty| penalty.to_string());
-    table.row(["frequency_penalty", &frequency, message::SubtractedEachTimeToken.text()]);
-    table.row(["presence_penalty", &presence, message::SubtractedOnceFromToken.text()]);
+    table.row(["frequency_penalty", &frequency, message::AboutFrequencyPenalty.text()]);
+    table.row(["presence_penalty", &presence, message::AboutPresencePenalty.text()]);
     let window =
         generation.repeat_last_n.map_or_else(|| message::WholeText.text().to_owned(), |n| n.to_string());
-    table.row(["repeat_last_n", &window, message::TokensPenaltiesLook.text()]);
-    table.row(["max_new_tokens", &generation.max_new_tokens.to_string(), message::LongestAnswer.text()]);
-    table.row(["seed", &generation.seed.to_string(), message::SameSeedSameAnswers.text()]);
+    table.row(["repeat_last_n", &window, message::AboutRepeatLastN.text()]);
+    table.row(["max_new_tokens", &generation.max_new_tokens.to_string(), message::AboutMaxNewTokens.text()]);
+    table.row(["seed", &generation.seed.to_string(), message::AboutSeed.text()]);
     let stop = format!("{:?}", generation.stop_strings.first().map_or("", String::as_str));
-    table.row(["stop", &stop, message::WhatEndsAnswer.text()]);
-    table.row(["guard", switch(settings.guard), message::CutAnswerGoesRound.text()]);
-    table.row(["history", switch(settings.history), message::TellModelWhatSaid.text()]);
+    table.row(["stop", &stop, message::AboutStop.text()]);
+    table.row(["guard", switch(settings.guard), message::AboutGuard.text()]);
+    table.row(["history", switch(settings.history), message::AboutHistory.text()]);
     table.draw_within(screen::table_columns())
 }
 

@@ -69,7 +69,7 @@ impl Chat {
         if !terminal {
             return self.answer_lines();
         }
-        output::note(message::AskAwayHelpLists.text());
+        output::note(message::AskAway.text());
         let mut terminal = Terminal::open()?;
         loop {
             match terminal.read()? {
@@ -78,7 +78,7 @@ impl Chat {
                         return Ok(());
                     }
                 }
-                Typed::Interrupted => output::note(message::QuitOrCtrlD.text()),
+                Typed::Interrupted => output::note(message::HowToLeave.text()),
                 Typed::End => return Ok(()),
             }
         }
@@ -86,7 +86,7 @@ impl Chat {
 
     /// Answers one message and nothing else. A text that is gone on with stands before its continuation.
     pub fn answer_once(&mut self, message: &str) -> Result<()> {
-        ensure!(!message.trim().is_empty(), message::PromptEmptyThereNothing);
+        ensure!(!message.trim().is_empty(), message::EmptyPrompt);
         if *self.talk.format() == Format::Plain {
             output::written(message)?;
         }
@@ -100,14 +100,14 @@ impl Chat {
         for number in 1.. {
             let Some(line) = input::line(&mut stdin, MOST_TEXT)? else { break };
             let Ok(line) = std::str::from_utf8(&line) else {
-                output::note(&message::LineStandardInputNot { number: &number }.to_string());
+                output::note(&message::LineNotText { number: &number }.to_string());
                 continue;
             };
             let said = lines.push(line.trim_end_matches('\r'));
             ensure!(
                 lines.len() as u64 <= MOST_TEXT,
                 "{}",
-                message::MessageMoreThan { most_text: &bytes(MOST_TEXT) }
+                message::MessageTooLong { most: &bytes(MOST_TEXT) }
             );
             if let Some(said) = said
                 && let Next::Quit = self.take(&said)?
@@ -146,26 +146,22 @@ impl Chat {
         let rest = rest.trim_start();
         match name {
             "help" | "?" | "quit" | "exit" | "bye" | "reset" | "clear" | "show" if !rest.is_empty() => {
-                output::note(&message::StandsAloneLeaveOut { name: &name, rest: &rest }.to_string());
+                output::note(&message::TakesNoArgument { name: &name, rest: &rest }.to_string());
             }
             "help" | "?" => output::note(tr(HELP).trim_end()),
             // `/bye` and `/clear` are Ollama's.
             "quit" | "exit" | "bye" => return Ok(Next::Quit),
             "reset" | "clear" => {
                 self.talk.reset();
-                output::note(message::Forgotten.text());
+                output::note(message::HistoryCleared.text());
             }
             "show" => {
                 let format = language::translated(self.talk.format().describe());
                 let turns = self.talk.turns().len();
                 let settings = settings::show(&self.settings);
                 output::note(
-                    &message::FormatTurnsFar {
-                        format: &format,
-                        turns: &turns,
-                        settings: &settings.trim_end(),
-                    }
-                    .to_string(),
+                    &message::Show { format: &format, turns: &turns, settings: &settings.trim_end() }
+                        .to_string(),
                 );
             }
             "set" => {
@@ -174,17 +170,17 @@ impl Chat {
                     .strip_prefix("parameter ")
                     .unwrap_or(rest)
                     .split_once([' ', '='])
-                    .context(message::WriteSettingValueExample)?;
+                    .context(message::SetNeedsAValue)?;
                 self.set(name.trim(), value.trim())?;
             }
             "save" | "load" if rest.is_empty() => {
-                output::note(&message::NameFileTalkJsonl { name: &name }.to_string())
+                output::note(&message::NameAFile { name: &name }.to_string())
             }
             "save" => {
                 let path = Path::new(rest);
                 minigpt_files::write_file(path, format!("{}\n", self.talk.to_json()).as_bytes())?;
                 output::note(
-                    &message::TurnsSaved { turns: &self.talk.turns().len(), rest: &rest }.to_string(),
+                    &message::TurnsSaved { turns: &self.talk.turns().len(), file: &rest }.to_string(),
                 );
             }
             "load" => {
@@ -192,7 +188,9 @@ impl Chat {
                 self.talk.load_json(&text).with_context(|| rest.to_owned())?;
                 output::note(&message::TurnsLoaded { turns: &self.talk.turns().len() }.to_string());
             }
-            _ => output::note(&message::ThereNo { name: &name, tr: &tr(HELP).trim_end() }.to_string()),
+            _ => {
+                output::note(&message::UnknownCommand { name: &name, help: &tr(HELP).trim_end() }.to_string())
+            }
         }
         Ok(Next::Go)
     }
@@ -202,7 +200,7 @@ impl Chat {
         let drawn = (name == "seed" && value == RANDOM).then(draw_seed).map(|(seed, _)| seed.to_string());
         let value = drawn.as_deref().unwrap_or(value);
         self.settings.set(name, value)?;
-        output::note(&message::Is { name: &name, value: &value }.to_string());
+        output::note(&message::ValueIs { name: &name, value: &value }.to_string());
         let of_a_draw = ["top_k", "top_p", "min_p", "seed"].contains(&name.replace('-', "_").as_str());
         sampling::say_unused(&self.settings.generation, &[(name, of_a_draw)]);
         if name.replace('-', "_") == "repeat_last_n" {
@@ -260,8 +258,7 @@ impl Chat {
                     }
                     EngineEvent::Done { rest, reason, .. } => {
                         output::written(&rest)?;
-                        let why =
-                            (reason == FinishReason::Length).then(|| message::MaxNewTokensReached.text());
+                        let why = (reason == FinishReason::Length).then(|| message::LengthReached.text());
                         return Ok((answer + &rest, why));
                     }
                     EngineEvent::Failed(error) => return Err(error.into()),
@@ -274,7 +271,7 @@ impl Chat {
                 return Ok((answer, Some(message::Stopped.text())));
             }
             if self.settings.guard && repetition::is_looping(&ids) {
-                return Ok((answer, Some(message::BeganRepeatItselfSet.text())));
+                return Ok((answer, Some(message::RepeatsItself.text())));
             }
         }
     }

@@ -21,11 +21,9 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
         return output::json(&READY_CONFIGS.iter().map(entry).collect::<Vec<_>>());
     }
     let mut table = Table::new(&[]);
-    table.row([message::Name.text(), message::Data.text(), message::What.text()]);
+    table.row([message::Name.text(), message::Data.text(), message::Purpose.text()]);
     for config in READY_CONFIGS {
         table.row([config.name, &config.data(), &translated(&config.about())]);
     }
-    output::text(
-        &message::MinigptConfigShowName { table: &table.draw_within(screen::table_columns()) }.to_string(),
-    )
+    output::text(&message::List { table: &table.draw_within(screen::table_columns()) }.to_string())
 }

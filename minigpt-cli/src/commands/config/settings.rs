@@ -41,9 +41,9 @@ fn chosen(name: Option<&str>) -> Result<Vec<&'static SettingInfo>> {
     let found: Vec<_> = SETTINGS.iter().filter(meant).collect();
     if found.is_empty() {
         let key = name.split_once('.').map_or(name, |(_, key)| key);
-        let guess =
-            near(None, key).map_or_else(String::new, |near| message::DidYouMean { near: &near }.to_string());
-        bail!("{}", message::ThereNoSettingOr { name: &name, guess: &guess });
+        let guess = near(None, key)
+            .map_or_else(String::new, |near| message::DidYouMeanSuffix { near: &near }.to_string());
+        bail!("{}", message::NoSuchSetting { name: &name, guess: &guess });
     }
     Ok(found)
 }
@@ -153,6 +153,6 @@ mod tests {
         assert_eq!(names("[sample]"), ["sample.prompt"]);
         let refused = |name| chosen(Some(name)).unwrap_err().to_string();
         assert!(refused("max_iter").ends_with("did you mean train.max_iters?"));
-        assert_eq!(refused("wandb_log"), "there is no setting or section wandb_log");
+        assert_eq!(refused("wandb_log"), "unknown setting or section wandb_log");
     }
 }

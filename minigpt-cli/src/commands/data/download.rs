@@ -32,7 +32,7 @@ pub(super) struct DownloadArgs {
 }
 
 pub(super) fn run(args: &DownloadArgs) -> Result<()> {
-    let set = PublicSet::find(&args.name).context(message::ThereNoSetName)?;
+    let set = PublicSet::find(&args.name).context(message::NoSuchSet)?;
     let options = DownloadOptions {
         endpoint: args.endpoint.clone().or_else(|| hugging_face_mirror(set)),
         force: args.force,
@@ -59,13 +59,9 @@ fn show(event: DownloadEvent, set: &PublicSet, bar: &mut Option<Progress>) {
     match event {
         DownloadEvent::Started { url, total, have } => {
             let total = total.unwrap_or(set.bytes);
-            let rest = if have > 0 {
-                message::ThemHereAlready { have: &count(have) }.to_string()
-            } else {
-                String::new()
-            };
-            let line =
-                message::FetchingBytesFrom { total: &count(total), rest: &rest, url: &url }.to_string();
+            let rest =
+                if have > 0 { message::PartlyHere { have: &count(have) }.to_string() } else { String::new() };
+            let line = message::FetchingFrom { total: &count(total), rest: &rest, url: &url }.to_string();
             match bar {
                 None => output::note(&line),
                 Some(bar) => bar.note(&line),
@@ -88,10 +84,10 @@ fn show(event: DownloadEvent, set: &PublicSet, bar: &mut Option<Progress>) {
 
 fn in_words(done: &Downloaded) -> String {
     let checked = match &done.checked {
-        Checked::Listed => message::FileShould.text().to_owned(),
-        Checked::Recorded => message::SameFirstDownload.text().to_owned(),
-        Checked::First => message::RecordedBesideCompareFrom.text().to_owned(),
-        Checked::Changed(before) => message::PublisherChangedBefore { before: &before }.to_string(),
+        Checked::Listed => message::HashMatches.text().to_owned(),
+        Checked::Recorded => message::HashSame.text().to_owned(),
+        Checked::First => message::HashRecorded.text().to_owned(),
+        Checked::Changed(before) => message::PublisherChangedIt { before: &before }.to_string(),
     };
     let mut table = Table::new(&[]);
     table
@@ -100,7 +96,7 @@ fn in_words(done: &Downloaded) -> String {
         .row(["SHA-256", &done.sha256])
         .row(["", &checked]);
     if !done.fetched {
-        table.row(["", message::HereAlreadyNothingFetched.text()]);
+        table.row(["", message::AlreadyHere.text()]);
     }
     table.draw_within(screen::table_columns())
 }

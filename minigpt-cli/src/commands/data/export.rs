@@ -38,15 +38,11 @@ struct Answer {
 pub(super) fn run(args: &ExportArgs) -> Result<()> {
     let [train, val] = targets(&args.out)?;
     for path in [&train, &val] {
-        ensure!(
-            args.force || !is_there(path)?,
-            "{}",
-            message::ExistsAlreadyPassForce { path: &path.display() }
-        );
+        ensure!(args.force || !is_there(path)?, "{}", message::Exists { path: &path.display() });
     }
     if let Some(folder) = train.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder)
-            .with_context(|| message::CantMade { folder: &folder.display() }.to_string())?;
+            .with_context(|| message::CouldNotCreate { folder: &folder.display() }.to_string())?;
     }
     let (trained, held_out) = (builtin::train(), builtin::held_out());
     let answer = Answer { train_lines: trained.len(), val_lines: held_out.len(), train, val };
@@ -57,8 +53,16 @@ pub(super) fn run(args: &ExportArgs) -> Result<()> {
     }
     let mut table = Table::new(&[1]);
     table
-        .row([message::Train.text(), &count(answer.train_lines as u64), &answer.train.display().to_string()])
-        .row([message::Val.text(), &count(answer.val_lines as u64), &answer.val.display().to_string()]);
+        .row([
+            message::Training.text(),
+            &count(answer.train_lines as u64),
+            &answer.train.display().to_string(),
+        ])
+        .row([
+            message::Validation.text(),
+            &count(answer.val_lines as u64),
+            &answer.val.display().to_string(),
+        ]);
     output::text(&table.draw_within(screen::table_columns()))
 }
 

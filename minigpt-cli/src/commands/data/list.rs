@@ -45,7 +45,7 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
     }
     let BuiltIn { name, facts, train, held_out } = builtin;
     output::text(
-        &message::BuiltNameAnswersChinese {
+        &message::BuiltInSet {
             name: &name,
             train: &(counts::Questions { n: train as u64 }.to_string()),
             facts: &(counts::Facts { n: facts as u64 }.to_string()),
@@ -60,14 +60,12 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
         message::Size.text(),
         message::Checked.text(),
         message::Licence.text(),
-        message::What.text(),
+        message::About.text(),
     ]);
     for set in PUBLIC_SETS {
         let checked = if set.sha256.is_some() { "SHA-256" } else { message::Recorded.text() };
         let size = bytes(set.bytes);
         table.row([set.name, set.language, &size, checked, tr(set.licence), tr(set.about)]);
     }
-    output::text(
-        &message::PublicSetsFetchedMinigpt { table: &table.draw_within(screen::table_columns()) }.to_string(),
-    )
+    output::text(&message::PublicSets { table: &table.draw_within(screen::table_columns()) }.to_string())
 }

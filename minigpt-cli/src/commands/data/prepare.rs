@@ -51,7 +51,7 @@ struct Answer<'a> {
 
 pub(super) fn run(args: &PrepareArgs) -> Result<()> {
     if args.input == Path::new(builtin::NAME) {
-        bail!(message::BuiltSetQuestionsAnswers);
+        bail!(message::BuiltinNeedsNoPreparing);
     }
     let options = PrepareOptions {
         tokenizer: args.tokenizer.clone(),
@@ -79,7 +79,7 @@ pub(super) fn run(args: &PrepareArgs) -> Result<()> {
 fn below_one(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(number) if (0.0..1.0).contains(&number) => Ok(number),
-        _ => Err(message::NumberFromBelowNeeded.text().to_owned()),
+        _ => Err(message::ExpectedShare.text().to_owned()),
     }
 }
 
@@ -93,8 +93,8 @@ fn start(stage: PrepareStage, total: u64) -> Progress {
 
 fn in_words(meta: &PreparedMeta, out: &Path) -> String {
     let width = match meta.dtype {
-        IdWidth::U16 => message::BytesTokenNanogpts.text(),
-        IdWidth::U32 => message::BytesToken.text(),
+        IdWidth::U16 => message::TwoBytesPerToken.text(),
+        IdWidth::U32 => message::FourBytesPerToken.text(),
     };
     let tokenizer = &meta.tokenizer;
     let mut table = Table::new(&[]);
@@ -102,8 +102,11 @@ fn in_words(meta: &PreparedMeta, out: &Path) -> String {
         .row([message::Text.text(), &source(meta)])
         .row([
             message::Tokenizer.text(),
-            &message::Tokens { kind: &tokenizer.kind, vocab_size: &count(tokenizer.vocab_size as u64) }
-                .to_string(),
+            &message::TokenizerAndSize {
+                kind: &tokenizer.kind,
+                vocab_size: &count(tokenizer.vocab_size as u64),
+            }
+            .to_string(),
         ])
         .row(["train.bin", &part(&meta.train)])
         .row(["val.bin", &part(&meta.val)])
@@ -126,7 +129,7 @@ fn source(meta: &PreparedMeta) -> String {
     }
     if from.left_out > 0 {
         text.push_str(
-            &message::LeftOut { left_out: &(counts::OtherFiles { n: from.left_out }.to_string()) }
+            &message::LeftOutSuffix { left_out: &(counts::OtherFiles { n: from.left_out }.to_string()) }
                 .to_string(),
         );
     }
@@ -139,22 +142,20 @@ pub(super) fn cleaned(cleaned: &Cleaned) -> String {
     let mut text = String::new();
     let dropped = [
         (cleaned.byte_order_marks, counts::ByteOrderMarks { n: cleaned.byte_order_marks }.to_string()),
-        (cleaned.nul, counts::NULCharacters { n: cleaned.nul }.to_string()),
+        (cleaned.nul, counts::NulCharacters { n: cleaned.nul }.to_string()),
     ];
     for (_, things) in dropped.iter().filter(|(number, _)| *number > 0) {
         text.push_str(&message::Dropped { things: &things }.to_string());
     }
     if cleaned.replaced > 0 {
         text.push_str(
-            &message::ReplacedUFffd {
-                replaced: &(counts::BrokenCharacters { n: cleaned.replaced }.to_string()),
-            }
-            .to_string(),
+            &message::Replaced { replaced: &(counts::BrokenCharacters { n: cleaned.replaced }.to_string()) }
+                .to_string(),
         );
     }
     if cleaned.line_ends > 0 {
         text.push_str(
-            &message::MadeN { line_ends: &(counts::LineEnds { n: cleaned.line_ends }.to_string()) }
+            &message::LineEndsChanged { line_ends: &(counts::LineEnds { n: cleaned.line_ends }.to_string()) }
                 .to_string(),
         );
     }

@@ -24,7 +24,7 @@ impl ReadingArgs {
 fn columns(text: &str) -> Result<Columns, String> {
     let pair = |pair: &str| match pair.split_once('=') {
         Some((meaning, name)) => Ok((meaning.trim().to_owned(), name.trim().to_owned())),
-        None => Err(message::NotMeaningName { pair: &pair }.to_string()),
+        None => Err(message::NotAColumn { pair: &pair }.to_string()),
     };
     let pairs = text.split(',').filter(|pair| !pair.is_empty()).map(pair).collect::<Result<Vec<_>, _>>()?;
     Columns::new(pairs).map_err(|error| error.to_string())

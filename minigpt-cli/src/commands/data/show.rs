@@ -93,12 +93,12 @@ impl Shown {
 }
 
 fn show_examples(args: &ShowArgs) -> Result<()> {
-    ensure!(args.start > 0, message::StartRowsCountedFrom);
+    ensure!(args.start > 0, message::StartZero);
     let source = Source::open(&args.file, None, &args.reading.options())?;
     output::note(&format!("{}: {}", args.file.display(), source.describe()?));
     source.damage(&args.file)?.iter().for_each(|damage| output::note(damage));
     let shown = examples(in_part(source, args)?, args)?;
-    ensure!(!shown.is_empty(), "{}", message::ThereFewerThanRows { start: &args.start });
+    ensure!(!shown.is_empty(), "{}", message::StartBeyondEnd { start: &args.start });
     if args.json {
         return output::json(&shown);
     }
@@ -150,7 +150,7 @@ fn examples(source: Source, args: &ShowArgs) -> Result<Vec<Shown>> {
             })?;
             if summary.bad_rows > 0 {
                 let skipped = counts::BadLines { n: summary.bad_rows }.to_string();
-                output::note(&message::SkippedSeeMinigptData { skipped: &skipped }.to_string());
+                output::note(&message::SkippedRows { skipped: &skipped }.to_string());
             }
             let lines = all.lines().enumerate().skip(skipped).take(wanted);
             shown.extend(lines.map(|(i, line)| Shown {
@@ -160,7 +160,7 @@ fn examples(source: Source, args: &ShowArgs) -> Result<Vec<Shown>> {
             }));
         }
         Source::Parts { train, .. } => return examples(*train, args),
-        Source::Tokens(_) | Source::Random => bail!(message::TheseIdsNoText),
+        Source::Tokens(_) | Source::Random => bail!(message::IdsNotText),
     }
     Ok(shown)
 }
@@ -211,8 +211,8 @@ struct RowAnswer {
 }
 
 fn show_row(args: &ShowArgs, row: usize) -> Result<()> {
-    ensure!(row > 0, message::RowRowsCountedFrom);
-    ensure!(args.max_length > 1, "{}", message::MaxLengthRowNeeds { max_length: &args.max_length });
+    ensure!(row > 0, message::RowZero);
+    ensure!(args.max_length > 1, "{}", message::MaxLengthTooSmall { length: &args.max_length });
     let loss_on = match args.loss_on {
         LossOnName::All => LossOn::All,
         LossOnName::Answer => LossOn::Answer,
@@ -241,7 +241,7 @@ fn show_row(args: &ShowArgs, row: usize) -> Result<()> {
             ensure!(
                 matches!(loss_on, LossOn::All),
                 "{}",
-                message::LossAnswerRunningText { file: &args.file.display() }
+                message::TextHasNoAnswers { file: &args.file.display() }
             );
             let tokens = if part == PartName::Train { train } else { val };
             ensure!(
@@ -252,7 +252,7 @@ fn show_row(args: &ShowArgs, row: usize) -> Result<()> {
             let vocab_size = corpus.tokenizer.as_ref().map_or(usize::MAX, Tokenizer::vocab_size);
             let data = TextDataset::consecutive(tokens, args.max_length - 1, vocab_size)?;
             let rows = data.examples();
-            ensure!(row as u64 <= rows, "{}", message::ThereRowsOnly { rows: &count(rows) });
+            ensure!(row as u64 <= rows, "{}", message::TooFewRows { rows: &count(rows) });
             let batch = data.collate(&[row as u64 - 1])?;
             let targets = batch.targets.iter().take_while(|&&id| id != minigpt_data::IGNORE);
             let ids: Vec<u32> = batch.inputs.first().copied().into_iter().chain(targets.copied()).collect();
@@ -270,7 +270,7 @@ fn show_row(args: &ShowArgs, row: usize) -> Result<()> {
 
 fn of_examples(data: &QaDataset, row: usize) -> Result<(Vec<u32>, Vec<bool>, u64)> {
     let rows = data.examples();
-    ensure!(row as u64 <= rows, "{}", message::ThereRowsOnly { rows: &count(rows) });
+    ensure!(row as u64 <= rows, "{}", message::TooFewRows { rows: &count(rows) });
     let (ids, learned) = data.example(row - 1);
     Ok((ids.to_vec(), learned.to_vec(), rows))
 }
@@ -303,7 +303,7 @@ fn row_in_words(answer: &RowAnswer, tokenizer: Option<&Tokenizer>) -> String {
     let counted = answer.counts.iter().filter(|&&counts| counts == 1).count();
     about.row([
         message::Row.text(),
-        &message::Of { row: &count(answer.row as u64), rows: &count(answer.rows) }.to_string(),
+        &message::RowOf { row: &count(answer.row as u64), rows: &count(answer.rows) }.to_string(),
     ]);
     for (name, text) in
         [(message::Input.text(), &answer.input_text), (message::Target.text(), &answer.target_text)]
@@ -313,12 +313,11 @@ fn row_in_words(answer: &RowAnswer, tokenizer: Option<&Tokenizer>) -> String {
         }
     }
     about.row([
-        message::Tokens2.text(),
-        &message::ThenPaddingPredictionsCount { length: &length, padding: &padding, counted: &counted }
-            .to_string(),
+        message::Tokens.text(),
+        &message::Padded { length: &length, padding: &padding, counted: &counted }.to_string(),
     ]);
     let mut table = Table::new(&[0, 1, 3]);
-    table.row(["", message::Input.text(), "", message::Target.text(), "", message::Counts.text()]);
+    table.row(["", message::Input.text(), "", message::Target.text(), "", message::InLoss.text()]);
     let name = |id: u32| {
         let token = tokenizer.and_then(|tokenizer| tokenizer.token(id));
         token.map_or_else(String::new, |token| output::visible(&token))
@@ -334,7 +333,7 @@ fn row_in_words(answer: &RowAnswer, tokenizer: Option<&Tokenizer>) -> String {
         table.row([
             "…",
             "",
-            &message::MorePadding { shown: &(answer.input.len() - shown) }.to_string(),
+            &message::MorePadding { left: &(answer.input.len() - shown) }.to_string(),
             "",
             "",
             "",

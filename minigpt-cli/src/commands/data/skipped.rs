@@ -15,14 +15,15 @@ pub(super) fn report(name: &str, bad: &BadLines) {
         return;
     }
     output::note(
-        &message::CantUsed { name: &name, total: &(counts::Lines { n: bad.total }.to_string()) }.to_string(),
+        &message::UnusableLines { name: &name, total: &(counts::Lines { n: bad.total }.to_string()) }
+            .to_string(),
     );
     for line in bad.first.iter().take(SHOWN) {
         output::note(&format!("  line {}: {}", line.line, line.reason));
     }
     let more = bad.total.saturating_sub(SHOWN as u64);
     if more > 0 {
-        output::note(&message::More { more: &count(more) }.to_string());
+        output::note(&message::AndMore { more: &count(more) }.to_string());
     }
 }
 
@@ -31,7 +32,7 @@ pub(super) fn in_short(bad: &BadLines) -> String {
     match (bad.total, bad.blank) {
         (0, 0) => message::None.text().to_owned(),
         (0, blank) => message::Blank { blank: &count(blank) }.to_string(),
-        (total, 0) => message::Bad { total: &count(total) }.to_string(),
-        (total, blank) => message::BadBlank { total: &count(total), blank: &count(blank) }.to_string(),
+        (total, 0) => message::Bad { bad: &count(total) }.to_string(),
+        (total, blank) => message::BadAndBlank { bad: &count(total), blank: &count(blank) }.to_string(),
     }
 }

@@ -49,7 +49,7 @@ struct Answer {
 
 pub(super) fn run(args: &SplitArgs) -> Result<()> {
     if args.file == Path::new(builtin::NAME) {
-        bail!(message::BuiltSetSplitAlready);
+        bail!(message::BuiltinIsSplit);
     }
     let options = SplitOptions {
         kind: None,
@@ -80,7 +80,7 @@ pub(super) fn run(args: &SplitArgs) -> Result<()> {
 fn fraction(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(number) if (0.0..=1.0).contains(&number) => Ok(number),
-        _ => Err(message::NumberFromNeeded.text().to_owned()),
+        _ => Err(message::ExpectedRatio.text().to_owned()),
     }
 }
 
@@ -88,11 +88,11 @@ fn in_words(report: &SplitReport) -> String {
     let mut table = Table::new(&[1]);
     table
         .row([tr(report.unit), &count(report.lines), ""])
-        .row([message::Train.text(), &count(report.train_lines), &report.train.display().to_string()])
-        .row([message::Val.text(), &count(report.val_lines), &report.val.display().to_string()]);
+        .row([message::Training.text(), &count(report.train_lines), &report.train.display().to_string()])
+        .row([message::Validation.text(), &count(report.val_lines), &report.val.display().to_string()]);
     let bad = &report.bad;
     if bad.total + bad.blank > 0 {
-        table.row([message::LeftOut2.text(), &count(bad.total + bad.blank), &skipped::in_short(bad)]);
+        table.row([message::LeftOut.text(), &count(bad.total + bad.blank), &skipped::in_short(bad)]);
     }
     table.draw_within(screen::table_columns())
 }

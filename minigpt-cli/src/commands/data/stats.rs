@@ -115,24 +115,26 @@ fn qa(stats: &QaStats, args: &StatsArgs) -> Result<()> {
 fn qa_in_words(answer: &QaAnswer<'_>, stats: &QaStats) -> String {
     let examples = match answer.conversations {
         0 => count(answer.examples),
-        talks => {
-            message::MoreThanTwoTurns { examples: &count(answer.examples), talks: &count(talks) }.to_string()
+        talks => message::ExamplesAndConversations {
+            examples: &count(answer.examples),
+            conversations: &count(talks),
         }
+        .to_string(),
     };
     let mut table = Table::new(&[]);
     table
         .row([message::Examples.text(), &examples])
         .row([message::Skipped.text(), &skipped::in_short(answer.bad)])
         .row([message::Tokenizer.text(), &vocabulary(answer.tokenizer)])
-        .row([message::Tokens2.text(), &count(answer.lengths.total)]);
+        .row([message::Tokens.text(), &count(answer.lengths.total)]);
     if answer.unknown > 0 {
         table.row([
             message::Unknown.text(),
-            &message::TokensUnk { unknown: &count(answer.unknown) }.to_string(),
+            &message::UnknownTokens { unknown: &count(answer.unknown) }.to_string(),
         ]);
     }
     let mut text =
-        message::QuestionsAnswers { name: &answer.name, table: &table.draw_within(screen::table_columns()) }
+        message::QaReport { name: &answer.name, table: &table.draw_within(screen::table_columns()) }
             .to_string();
     text.push_str(&lengths(&[
         (message::Whole.text(), &answer.lengths),
@@ -140,9 +142,9 @@ fn qa_in_words(answer: &QaAnswer<'_>, stats: &QaStats) -> String {
     ]));
     text.push_str(&format!("\n{}\n", answer.histogram.chart().terminal(screen::picture_columns())));
     let suggested = Cut::at(&stats.lengths, answer.suggested_max_length);
-    text.push_str(&message::Suggested { examples: &cut_in_words(&suggested, answer.examples) }.to_string());
+    text.push_str(&message::Suggested { cut: &cut_in_words(&suggested, answer.examples) }.to_string());
     if answer.cut.max_length != suggested.max_length {
-        text.push_str(&message::At { examples: &cut_in_words(&answer.cut, answer.examples) }.to_string());
+        text.push_str(&message::AtLength { cut: &cut_in_words(&answer.cut, answer.examples) }.to_string());
     }
     text
 }
@@ -151,7 +153,7 @@ fn cut_in_words(cut: &Cut, examples: u64) -> String {
     let whole = 100.0 * (1.0 - cut.examples as f64 / examples.max(1) as f64);
     let (max, tokens) = (cut.max_length, count(cut.tokens));
     let cut = counts::Examples { n: cut.examples }.to_string();
-    message::MaxLengthWholeCut { max: &max, whole: &whole, cut: &cut, tokens: &tokens }.to_string()
+    message::CutAt { length: &max, whole: &whole, cut: &cut, tokens: &tokens }.to_string()
 }
 
 #[derive(Serialize)]
@@ -172,11 +174,11 @@ struct TextAnswer<'a> {
 
 fn text(stats: &TextStats, args: &StatsArgs) -> Result<()> {
     if args.max_length.is_some() {
-        return Err(usage(message::MaxLengthGoesQuestion.text()));
+        return Err(usage(message::NoMaxLengthForText.text()));
     }
     if let Some(path) = &args.svg {
         let title = format!("Lines of {}", base_name(&stats.name));
-        draw(path, &length_chart(&stats.lines, &title, message::CharactersLine.text(), None).svg())?;
+        draw(path, &length_chart(&stats.lines, &title, message::CharactersPerLine.text(), None).svg())?;
     }
     let answer = TextAnswer {
         kind: "text",
@@ -202,7 +204,7 @@ fn text_in_words(answer: &TextAnswer<'_>) -> String {
     let mut files = counts::Files { n: answer.files }.to_string();
     if answer.left_out > 0 {
         files.push_str(
-            &message::LeftOut { left_out: &(counts::OtherFiles { n: answer.left_out }.to_string()) }
+            &message::LeftOutSuffix { left_out: &(counts::OtherFiles { n: answer.left_out }.to_string()) }
                 .to_string(),
         );
     }
@@ -213,24 +215,24 @@ fn text_in_words(answer: &TextAnswer<'_>) -> String {
         .row([message::Files.text(), &files])
         .row([
             message::Size.text(),
-            &message::Bytes2 { bytes: &bytes(answer.bytes), other_bytes: &count(answer.bytes) }.to_string(),
+            &message::SizeAndBytes { size: &bytes(answer.bytes), bytes: &count(answer.bytes) }.to_string(),
         ])
         .row([
             message::Characters.text(),
-            &message::Different {
+            &message::CharactersAndDistinct {
                 characters: &count(answer.characters),
-                distinct_characters: &count(answer.distinct_characters),
+                distinct: &count(answer.distinct_characters),
             }
             .to_string(),
         ])
         .row([message::Tokenizer.text(), &vocabulary(answer.tokenizer)])
         .row([
-            message::Tokens2.text(),
-            &message::BytesEach { tokens: &count(answer.tokens), each: &each }.to_string(),
+            message::Tokens.text(),
+            &message::TokensAndBytes { tokens: &count(answer.tokens), each: &each }.to_string(),
         ])
         .row([message::Lines.text(), &count(answer.line_characters.count)]);
-    let lengths = lengths(&[(message::CharactersLine.text(), &answer.line_characters)]);
-    message::Text2 {
+    let lengths = lengths(&[(message::CharactersPerLine.text(), &answer.line_characters)]);
+    message::TextReport {
         name: &answer.name,
         table: &table.draw_within(screen::table_columns()),
         lengths: &lengths,
@@ -241,7 +243,7 @@ fn text_in_words(answer: &TextAnswer<'_>) -> String {
 
 fn tokens(stats: &TokenStats, args: &StatsArgs) -> Result<()> {
     if args.svg.is_some() || args.max_length.is_some() {
-        return Err(usage(message::SvgMaxLengthGo.text()));
+        return Err(usage(message::NoLengthsInTokens.text()));
     }
     if args.json {
         #[derive(Serialize)]
@@ -252,21 +254,22 @@ fn tokens(stats: &TokenStats, args: &StatsArgs) -> Result<()> {
         }
         return output::json(&Answer { kind: "tokens", stats });
     }
-    let tokenizer = stats.tokenizer.as_ref().map_or(message::NotFolder.text().to_owned(), vocabulary);
+    let tokenizer = stats.tokenizer.as_ref().map_or(message::NotInFolder.text().to_owned(), vocabulary);
     let mut table = Table::new(&[]);
     table
         .row([message::Tokenizer.text(), &tokenizer])
-        .row([message::Train.text(), &message::Tokens4 { train: &count(stats.train) }.to_string()])
-        .row([message::Val.text(), &message::Tokens3 { val: &count(stats.val) }.to_string()])
+        .row([message::Training.text(), &message::TrainTokens { train: &count(stats.train) }.to_string()])
+        .row([message::Validation.text(), &message::ValTokens { val: &count(stats.val) }.to_string()])
         .row([message::LargestId.text(), &count(u64::from(stats.largest_id))]);
     output::text(
-        &message::PreparedTokens { name: &stats.name, table: &table.draw_within(screen::table_columns()) }
+        &message::PreparedReport { name: &stats.name, table: &table.draw_within(screen::table_columns()) }
             .to_string(),
     )
 }
 
 fn vocabulary(tokenizer: &TokenizerMeta) -> String {
-    message::Tokens { kind: &tokenizer.kind, vocab_size: &count(tokenizer.vocab_size as u64) }.to_string()
+    message::TokenizerAndSize { kind: &tokenizer.kind, vocab_size: &count(tokenizer.vocab_size as u64) }
+        .to_string()
 }
 
 /// Lengths side by side.
@@ -291,7 +294,7 @@ fn lengths(of: &[(&str, &LengthSummary)]) -> String {
 }
 
 fn draw(path: &Path, svg: &str) -> Result<()> {
-    write_file(path, svg.as_bytes()).context(message::CouldNotDrawLengths)
+    write_file(path, svg.as_bytes()).context(message::CouldNotDraw)
 }
 
 fn base_name(name: &str) -> String {

@@ -70,7 +70,7 @@ pub fn run(args: &DemoArgs) -> Result<()> {
             let report = learn(run, earlier)?;
             if report.ended == Ended::Stopped {
                 let step = count(report.step);
-                output::note(&message::StoppedAfterStepWhat { step: &step }.to_string());
+                output::note(&message::Stopped { step: &step }.to_string());
                 return next_steps(&report.model, Some(&out));
             }
             score(&report.model)?;
@@ -98,10 +98,10 @@ fn choose(out: &Path) -> Result<Choice> {
     }
     let out = out.display();
     if !at_terminal() {
-        output::note(&message::HoldsDemoGoingFresh { out: &out }.to_string());
+        output::note(&message::FoundContinue { out: &out }.to_string());
         return Ok(Choice::Train { resume: true });
     }
-    output::note(&message::HoldsDemoCHat { out: &out }.to_string());
+    output::note(&message::FoundAsk { out: &out }.to_string());
     loop {
         output::text("> ")?;
         std::io::stdout().flush()?;
@@ -112,7 +112,7 @@ fn choose(out: &Path) -> Result<Choice> {
             "" | "c" | "chat" => return Ok(Choice::Chat),
             "r" | "resume" => return Ok(Choice::Train { resume: true }),
             "q" | "quit" => return Ok(Choice::Quit),
-            _ => output::note(message::CROrQ.text()),
+            _ => output::note(message::AnswerCRQ.text()),
         }
     }
 }
@@ -123,7 +123,7 @@ fn unused(out: &Path) -> Result<PathBuf> {
     let numbered = (2..10_000).map(|i| out.with_file_name(format!("{name}-{i}")));
     match std::iter::once(out.to_owned()).chain(numbered).find(|folder| !folder.exists()) {
         Some(folder) => Ok(folder),
-        None => bail!("{}", message::EveryNameBesideTaken { out: &out.display() }),
+        None => bail!("{}", message::NamesTaken { out: &out.display() }),
     }
 }
 
@@ -149,38 +149,38 @@ fn best(run: &Path) -> PathBuf {
 
 fn learn(run: Run, earlier: Vec<StepRecord>) -> Result<Report> {
     let Run { mut trainer, config, tokenizer, .. } = run;
-    let tokenizer = tokenizer.context(message::DemoNoTokenizer)?;
+    let tokenizer = tokenizer.context(message::NoTokenizer)?;
     let mut view = View::new(&config, tokenizer, earlier, std::io::stderr().is_terminal());
     let report = trainer.run(&mut view, stop::requested());
     view.finish();
     let report = report?;
     LEARNED.store(true, Ordering::Relaxed);
     stop::nothing_to_save();
-    output::note(&message::LearnedSSteps { seconds: &report.seconds, step: &count(report.step) }.to_string());
+    output::note(&message::Learned { seconds: &report.seconds, step: &count(report.step) }.to_string());
     Ok(report)
 }
 
 /// How many questions it answers that it never saw in these words, and how many it rightly gives up on.
 fn score(model: &Path) -> Result<()> {
     let model = ModelFolder::open(model)?;
-    let known = answer(&model, message::AskingWhatNotAsked.text(), builtin::held_out())?;
-    let unknown = answer(&model, message::AskingWhatCantKnow.text(), builtin::unseen())?;
+    let known = answer(&model, message::AskingHeldOut.text(), builtin::held_out())?;
+    let unknown = answer(&model, message::AskingUnknowable.text(), builtin::unseen())?;
     let rate = |answered: &[Answered]| {
         let right = answered.iter().filter(|one| one.is_right()).count();
         let percent = 100.0 * right as f64 / answered.len().max(1) as f64;
-        message::Of {
+        message::Share {
             percent: &percent,
             right: &count(right as u64),
-            answered: &(count(answered.len() as u64)),
+            asked: &(count(answered.len() as u64)),
         }
         .to_string()
     };
     let mut table = Table::default();
-    table.row([message::KnownFactsNewWords.text(), &rate(&known), message::AnsweredWordWord.text()]);
-    table.row([message::ThingsCantKnow.text(), &rate(&unknown), message::AdmittedNotKnow.text()]);
+    table.row([message::HeldOut.text(), &rate(&known), message::AnsweredExactly.text()]);
+    table.row([message::Unknowable.text(), &rate(&unknown), message::AdmittedIgnorance.text()]);
     output::text(&format!("\n{}", table.draw_within(screen::table_columns())))?;
     for wrong in known.iter().filter(|one| !one.is_right()).take(3) {
-        output::text(&message::Wrong { question: &wrong.question, answer: &wrong.answer }.to_string())?;
+        output::text(&message::WrongAnswer { question: &wrong.question, answer: &wrong.answer }.to_string())?;
     }
     output::text("\n")
 }
@@ -199,10 +199,10 @@ fn answer(model: &ModelFolder, task: &'static str, pairs: Vec<builtin::Pair>) ->
 fn next_steps(model: &Path, unfinished: Option<&Path>) -> Result<()> {
     let mut table = Table::default();
     if let Some(run) = unfinished {
-        table.row([message::Go.text(), &format!("minigpt demo --out {}", shell::path(run))]);
+        table.row([message::ResumeIt.text(), &format!("minigpt demo --out {}", shell::path(run))]);
     }
     let model = shell::path(model);
-    table.row([message::Talk.text(), &format!("minigpt chat --model {model}")]);
+    table.row([message::Chat.text(), &format!("minigpt chat --model {model}")]);
     table.row([
         message::LookInside.text(),
         &format!("minigpt inspect --model {model} --prompt '{}<sep>'", QUESTIONS[0]),

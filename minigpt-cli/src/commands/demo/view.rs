@@ -38,10 +38,8 @@ impl View {
     /// Watches a run, of which `records` are known already.
     pub fn new(config: &RunConfig, tokenizer: Tokenizer, records: Vec<StepRecord>, terminal: bool) -> Self {
         let bar = if terminal { ProgressBar::no_length() } else { ProgressBar::hidden() };
-        let style = ProgressStyle::with_template(&format!(
-            "{{msg}}\n{{wide_bar}} {}{{prefix}}",
-            message::Step.text()
-        ));
+        let style =
+            ProgressStyle::with_template(&format!("{{msg}}\n{{wide_bar}} {}{{prefix}}", message::Bar.text()));
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let parameters = Count::of(&config.model).total;
         let (answers, drawn) = (Vec::new(), Instant::now());
@@ -102,8 +100,7 @@ impl Observer for View {
             Event::Started { step, steps, .. } => {
                 let (parameters, questions) = (count(self.parameters), count(builtin::train().len() as u64));
                 output::note(
-                    &message::GptParametersLearnsQuestions { parameters: &parameters, questions: &questions }
-                        .to_string(),
+                    &message::Started { parameters: &parameters, questions: &questions }.to_string(),
                 );
                 // The bar comes last: what is written under it would tear it.
                 self.bar.set_message(self.picture());
@@ -112,7 +109,7 @@ impl Observer for View {
             }
             Event::Step { record, logged, left } => {
                 let left = left.map_or_else(String::new, |left| {
-                    message::Left { as_secs_f64: &duration(left.as_secs_f64().round()) }.to_string()
+                    message::TimeLeftSuffix { time: &duration(left.as_secs_f64().round()) }.to_string()
                 });
                 self.bar.set_prefix(left);
                 if logged {
@@ -128,17 +125,17 @@ impl Observer for View {
                 let Some(record) = self.records.last() else { return };
                 let (loss, seconds) = (record.loss, record.seconds);
                 output::quote(
-                    &message::StepSLoss {
+                    &message::Progress {
                         step: &step,
                         seconds: &seconds,
                         loss: &loss,
-                        talk: &self.talk().trim_end(),
+                        answers: &self.talk().trim_end(),
                     }
                     .to_string(),
                 );
             }
-            Event::Evaluating { .. } => self.bar.set_prefix(message::Evaluating.text()),
-            Event::Saving { .. } => self.bar.set_prefix(message::Saving.text()),
+            Event::Evaluating { .. } => self.bar.set_prefix(message::EvaluatingSuffix.text()),
+            Event::Saving { .. } => self.bar.set_prefix(message::SavingSuffix.text()),
             Event::Sample { .. } | Event::Saved { .. } | Event::Overfitting(_) => {}
             Event::Warning(warning) => self.bar.suspend(|| output::note(&warning.to_string())),
         }

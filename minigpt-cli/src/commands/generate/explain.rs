@@ -47,13 +47,13 @@ pub fn draw(model: &ModelFolder, number: usize, explanation: &Explanation) -> St
     };
     let percent = |probability: f64| format!("{:.1} %", 100.0 * probability);
     let mut table = Table::new(&[2, 3]);
-    table.row(["", "", message::Drawn.text(), message::Model.text()]);
+    table.row(["", "", message::Sampled.text(), message::Model.text()]);
     for &Alternative { id, probability, model_probability, chosen } in &explanation.alternatives {
         let mark = if chosen { ">" } else { "" };
         let (drawn, own) = (percent(probability), percent(model_probability));
         table.row([mark, &name(id), &drawn, &own, &output::bar(probability)]);
     }
-    message::TokenEntropyBits {
+    message::ExplainedToken {
         number: &number,
         entropy: &explanation.entropy,
         table: &table.draw_within(screen::table_columns()),

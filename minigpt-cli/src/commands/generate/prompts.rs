@@ -53,26 +53,26 @@ pub fn read(args: &GenerateArgs, model: &ModelFolder) -> Result<Prompts> {
         (None, texts, _) => {
             let numbered = texts.iter().enumerate();
             numbered
-                .map(|(i, text)| encoder.encode(&message::Prompt2 { i: &(i + 1) }.to_string(), text))
+                .map(|(i, text)| {
+                    encoder.encode(&message::PromptNumber { number: &(i + 1) }.to_string(), text)
+                })
                 .collect::<Result<_>>()?
         }
     };
     if let (true, Some(format)) = (encoder.wrapped.get(), format) {
-        let what = if several { message::Prompts.text() } else { message::Prompt.text() };
-        output::note(
-            &message::WrappedModelKnowsRaw { what: &what, describe: &format.describe() }.to_string(),
-        );
+        let what = if several { message::PromptsAre.text() } else { message::PromptIs.text() };
+        output::note(&message::Wrapped { what: &what, format: &format.describe() }.to_string());
     }
     Ok(Prompts { ids, several })
 }
 
 impl Encoder<'_> {
     fn encode(&self, what: &str, text: &str) -> Result<Vec<u32>> {
-        let ids = self.ids(text).with_context(|| message::CantEncoded { what: &what }.to_string())?;
+        let ids = self.ids(text).with_context(|| message::CouldNotEncode { what: &what }.to_string())?;
         if let Some(tokenizer) = &self.model.tokenizer {
             output::unknown(what, tokenizer, &Unknown::beside_special(tokenizer, text));
         }
-        ensure!(!ids.is_empty(), "{}", message::EmptyGiveLeastOne { what: &what });
+        ensure!(!ids.is_empty(), "{}", message::EmptyPrompt { what: &what });
         Ok(ids)
     }
 
@@ -114,23 +114,23 @@ fn lines(path: &Path, encoder: &Encoder) -> Result<Vec<Vec<u32>>> {
     let lines: Vec<(usize, &str)> =
         text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).collect();
     let Some((_, first)) = lines.first() else {
-        bail!("{}", message::ThereNoPrompt { path: &path.display() })
+        bail!("{}", message::NoPromptInFile { path: &path.display() })
     };
     let json = serde_json::from_str::<serde_json::Map<_, _>>(first).is_ok();
     let prompt = |&(i, line): &(usize, &str)| {
-        let what = message::Line { path: &path.display(), i: &(i + 1) }.to_string();
+        let what = message::LineOf { path: &path.display(), line: &(i + 1) }.to_string();
         if json { from_json(&what, line, encoder) } else { encoder.encode(&what, line) }
     };
     lines.iter().map(prompt).collect()
 }
 
 fn from_json(what: &str, line: &str, encoder: &Encoder) -> Result<Vec<u32>> {
-    match serde_json::from_str(line).with_context(|| message::NotPrompt { what: &what }.to_string())? {
+    match serde_json::from_str(line).with_context(|| message::NotAPrompt { what: &what }.to_string())? {
         Line { prompt: Some(text), ids: None } => encoder.encode(what, &text),
         Line { prompt: None, ids: Some(ids) } => {
-            ensure!(!ids.is_empty(), "{}", message::EmptyGiveLeastOne { what: &what });
+            ensure!(!ids.is_empty(), "{}", message::EmptyPrompt { what: &what });
             Ok(ids)
         }
-        Line { .. } => bail!("{}", message::ExpectedOr { what: &what }),
+        Line { .. } => bail!("{}", message::ExpectedPromptOrIds { what: &what }),
     }
 }

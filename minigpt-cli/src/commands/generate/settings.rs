@@ -66,14 +66,14 @@ impl FromStr for Variants {
 
 fn unknown(part: &str) -> String {
     let styles = Style::ALL.map(Style::name).join(", ");
-    message::NeitherStyleNorName { part: &part, styles: &styles }.to_string()
+    message::NotAStyle { part: &part, styles: &styles }.to_string()
 }
 
 fn change(name: &str, value: &str) -> Result<(String, Number), String> {
     if !NAMES.contains(&name) {
-        return Err(message::ThereNoSettingThere { name: &name, names: &NAMES.join(", ") }.to_string());
+        return Err(message::UnknownSetting { name: &name, names: &NAMES.join(", ") }.to_string());
     }
-    let number = value.parse().map_err(|_| message::CantNumber { name: &name, value: &value }.to_string())?;
+    let number = value.parse().map_err(|_| message::NotANumber { name: &name, value: &value }.to_string())?;
     Ok((name.to_owned(), number))
 }
 
@@ -113,7 +113,7 @@ impl Variant {
 pub fn all(args: &GenerateArgs, model: &ModelFolder) -> Result<Vec<Setting>> {
     let most = model.gpt.config().vocab_size;
     if let Some(id) = args.stop_id.iter().find(|&&id| id as usize >= most) {
-        bail!("{}", message::StopIdWouldNever { id: &id, most: &(most - 1) });
+        bail!("{}", message::StopIdBeyondVocabulary { id: &id, most: &(most - 1) });
     }
     let base = base(args, model);
     let mut settings = vec![Setting { label: None, config: base.clone() }];
@@ -135,7 +135,7 @@ pub fn all(args: &GenerateArgs, model: &ModelFolder) -> Result<Vec<Setting>> {
                 ensure!(
                     config.num_beams == 1 || !args.explain,
                     "{}",
-                    message::CompareExplainShowsHow { label: &label }
+                    message::NoExplanationOfBeams { label: &label }
                 );
                 Ok(Setting { label: Some(label), config })
             })
@@ -157,12 +157,16 @@ fn check_beams(place: &str, config: &GenerationConfig, draws: &[&str]) -> Result
     ensure!(
         config.num_beams == 1 || draws.is_empty(),
         "{}",
-        message::NumBeamsBeamSearch { place: &place, draws: &draws.join(", "), num_beams: &config.num_beams }
+        message::SamplingWithBeams {
+            place: &place,
+            setting: &draws.join(", "),
+            num_beams: &config.num_beams
+        }
     );
     ensure!(
         config.num_beams > 1 || config.length_penalty == 1.0,
         "{}",
-        message::LengthPenaltyTakesEffect { place: &place, length_penalty: &config.length_penalty }
+        message::LengthPenaltyWithoutBeams { place: &place, length_penalty: &config.length_penalty }
     );
     Ok(())
 }
@@ -205,8 +209,8 @@ mod tests {
         assert_eq!(labels("story, top_k=5,exact"), ["story, top_k=5", "exact"]);
         for (text, part) in [
             ("poem", "neither a style"),
-            ("heat=1", "there is no setting heat; there are temperature"),
-            ("temperature=hot", "it is a number"),
+            ("heat=1", "unknown setting heat; there are temperature"),
+            ("temperature=hot", "expected a number"),
             ("", "neither"),
         ] {
             let error = text.parse::<Variants>().unwrap_err();

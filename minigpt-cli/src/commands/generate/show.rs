@@ -57,9 +57,9 @@ impl Clock {
 
     pub fn summary(&self) -> String {
         let first = self.first.map_or_else(String::new, |first| {
-            message::FirstAfterMs { e3: &(first.as_secs_f64() * 1e3) }.to_string()
+            message::FirstTokenAfter { ms: &(first.as_secs_f64() * 1e3) }.to_string()
         });
-        message::TokensTokensS { tokens: &self.tokens, rate: &self.rate(), first: &first }.to_string()
+        message::Speed { tokens: &self.tokens, rate: &self.rate(), first: &first }.to_string()
     }
 }
 
@@ -87,7 +87,7 @@ pub fn stream(
         }
     }
     if explained {
-        let completion = generator.into_completions().pop().context(message::NothingWritten)?;
+        let completion = generator.into_completions().pop().context(message::NothingGenerated)?;
         return output::written(&(whole(model, prompt, &completion)? + "\n"));
     }
     output::written("\n")
@@ -117,7 +117,8 @@ fn continuation(completion: &Completion) -> String {
 pub fn one_by_one(model: &ModelFolder, groups: &[Group]) -> Result<()> {
     for group in groups {
         for (i, completion) in group.completions.iter().enumerate() {
-            let prompt = (groups.len() > 1).then(|| message::Prompt3 { number: &group.number }.to_string());
+            let prompt =
+                (groups.len() > 1).then(|| message::PromptHeading { number: &group.number }.to_string());
             let label = group.setting.label.clone();
             let text = (group.completions.len() > 1).then(|| format!("{}", i + 1));
             let names: Vec<String> = [prompt, label, text].into_iter().flatten().collect();

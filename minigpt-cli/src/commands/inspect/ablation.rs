@@ -11,15 +11,15 @@ pub fn draw(report: &AblationReport, labels: &[String]) -> String {
     let off: Vec<String> = report.off.iter().map(ToString::to_string).collect();
     let number = |loss: Option<f64>| loss.map_or_else(|| "–".to_owned(), |loss| format!("{loss:.4}"));
     let mut table = Table::new(&[1, 2]);
-    table.row(["", message::All.text(), message::Without.text()]);
+    table.row(["", message::WithAll.text(), message::Without.text()]);
     let (before, after) = (&report.before, &report.after);
     table.row([message::Loss.text(), &number(before.reading.loss), &number(after.reading.loss)]);
     for (at, label) in labels.iter().enumerate().skip(1) {
         let bits = |outcome: &AblationOutcome| number(outcome.reading.tokens[at].surprisal);
-        table.row([&message::Bits { label: &label }.to_string(), &bits(before), &bits(after)]);
+        table.row([&message::BitsOf { label: &label }.to_string(), &bits(before), &bits(after)]);
     }
     let mut next = Table::new(&[1, 3]);
-    next.row([message::All.text(), "", message::Without.text(), ""]);
+    next.row([message::WithAll.text(), "", message::Without.text(), ""]);
     for (a, b) in before.reading.top.iter().zip(&after.reading.top) {
         next.row([
             &label(a.token.as_deref(), a.id),
@@ -32,13 +32,13 @@ pub fn draw(report: &AblationReport, labels: &[String]) -> String {
         Some(text) => output::visible(text),
         None => format!("{:?}", outcome.continuation),
     };
-    message::WithoutReplacedWhatMay {
-        off: &off.join(", "),
+    message::Ablation {
+        parts: &off.join(", "),
         replaced_by: &tr(report.replaced_by),
         table: &table.draw_within(screen::table_columns()),
-        next: &next.draw_within(screen::table_columns()),
-        before: &text(before),
-        after: &text(after),
+        candidates: &next.draw_within(screen::table_columns()),
+        text_before: &text(before),
+        text_after: &text(after),
     }
     .to_string()
 }

@@ -125,7 +125,7 @@ impl Answer {
         };
         check_place(args, model, ids.as_ref().map_or(1, Vec::len).max(1))?;
         if let Some(ids) = ids {
-            ensure!(!ids.is_empty(), message::ThereNoTokenLook);
+            ensure!(!ids.is_empty(), message::EmptyPrompt);
             answer.text = Some(text_answer(args, model, &subject, &ids)?);
             answer.look(args, model, &subject, &ids)?;
         }
@@ -193,7 +193,7 @@ impl Answer {
 
 /// The ids of the text of an option.
 fn encode(model: &ModelFolder, what: &str, text: &str) -> Result<Vec<u32>> {
-    model.encode(text).with_context(|| message::CantEncoded { what: &what }.to_string())
+    model.encode(text).with_context(|| message::CouldNotEncode { what: &what }.to_string())
 }
 
 /// The characters of all given texts that the vocabulary lacks, each once; nothing where no text is given.
@@ -240,7 +240,7 @@ fn text_answer(
     let last = logits.get(ids.len() - 1)?.to_vec1::<f32>()?;
     let token = |id| model.tokenizer.as_ref().and_then(|tokenizer| tokenizer.token(id));
     let text = match &model.tokenizer {
-        Some(tokenizer) => Some(tokenizer.decode(ids).context(message::IdsCantDecoded)?),
+        Some(tokenizer) => Some(tokenizer.decode(ids).context(message::CouldNotDecode)?),
         None => None,
     };
     let nats = |bits: f64| 0.0 - bits * std::f64::consts::LN_2;

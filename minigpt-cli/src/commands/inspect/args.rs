@@ -124,9 +124,9 @@ pub struct InspectArgs {
 /// Reads a number of candidates.
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) => Err(message::LeastNeeded.text().to_owned()),
+        Ok(0) => Err(message::AtLeastOne.text().to_owned()),
         Ok(number) => Ok(number),
-        Err(_) => Err(message::WholeNumberNeeded.text().to_owned()),
+        Err(_) => Err(message::ExpectedWholeNumber.text().to_owned()),
     }
 }
 

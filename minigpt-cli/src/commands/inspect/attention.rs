@@ -22,15 +22,15 @@ const MOST: usize = 3;
 pub fn draw(heads: &Heads, layer: usize, head: Option<usize>, labels: &[String]) -> String {
     let which = head.map_or_else(
         || message::MeanAllHeads.text().to_owned(),
-        |head| message::Head2 { head: &head }.to_string(),
+        |head| message::HeadNumber { head: &head }.to_string(),
     );
-    let title = message::AttentionLayerRowLooks { layer: &layer, which: &which }.to_string();
+    let title = message::AttentionMap { layer: &layer, which: &which }.to_string();
     let weight = |i: usize, j: usize| match head {
         Some(head) => heads[head][i][j],
         None => heads.iter().map(|head| head[i][j]).sum::<f32>() / heads.len() as f32,
     };
     match labels.len() {
-        ..=NUMBERS => message::Percent { title: &title, weight: &numbers(labels, weight) }.to_string(),
+        ..=NUMBERS => message::InPercent { title: &title, map: &numbers(labels, weight) }.to_string(),
         _ => format!("{title}\n{}", shades(labels, weight)),
     }
 }
@@ -42,7 +42,7 @@ pub fn summary(summary: &AttentionSummary, labels: &[String]) -> String {
         message::Layer.text(),
         message::Head.text(),
         message::EntropyBits.text(),
-        message::TokensBack.text(),
+        message::MeanDistance.text(),
         message::FirstToken.text(),
     ]);
     for &HeadSummary { layer, head, entropy, distance, first } in &summary.heads {
@@ -61,9 +61,9 @@ pub fn summary(summary: &AttentionSummary, labels: &[String]) -> String {
         .iter()
         .take(2 * MOST)
         .map(|&j| format!("{} ({j}) {:.0} %", cut(&labels[j], NAME), 100.0 * reached[j]));
-    message::HeadsFewNumbersMeans {
+    message::AttentionSummary {
         table: &table.draw_within(screen::table_columns()),
-        value: &(most.collect::<Vec<_>>().join("  ")),
+        rollout: &(most.collect::<Vec<_>>().join("  ")),
     }
     .to_string()
 }
@@ -85,7 +85,7 @@ fn shades(labels: &[String], weight: impl Fn(usize, usize) -> f32) -> String {
     let from = labels.len().saturating_sub(SHADES);
     let note = match from {
         0 => String::new(),
-        _ => message::LastTokens { shown: &SHADES, labels: &labels.len() }.to_string(),
+        _ => message::LastTokens { shown: &SHADES, all: &labels.len() }.to_string(),
     };
     let mut table = Table::new(&[0]);
     for (i, label) in labels.iter().enumerate().skip(from) {
@@ -131,7 +131,7 @@ mod tests {
     fn few_tokens_have_names_and_numbers_that_line_up() {
         let shown = draw(&heads(4), 1, None, &labels(4));
         let want = "\n\
-            Attention of layer 1, mean of all heads: a row looks at its columns, in percent\n                    你    ab  ·the  under…\n             你  █ 100\n             ab   ▓ 50  ▓ 50\n           ·the   ▓ 50   · 0  ▓ 50\n  understanding   ▓ 50   · 0   · 0    ▓ 50\n";
+            Attention of layer 1, mean of all heads: each row attends to its columns, in percent\n                    你    ab  ·the  under…\n             你  █ 100\n             ab   ▓ 50  ▓ 50\n           ·the   ▓ 50   · 0  ▓ 50\n  understanding   ▓ 50   · 0   · 0    ▓ 50\n";
         assert_eq!(shown, want);
         assert!(draw(&heads(4), 0, Some(1), &labels(4)).contains("head 1"));
     }

@@ -17,7 +17,7 @@ pub fn draw(attribution: &Attribution) -> String {
         table.row([&part(&share.component), &format!("{:+.3}", share.logit), &two_sided(share.logit / most)]);
     }
     table.row([message::Total.text(), &format!("{:+.3}", attribution.total), ""]);
-    message::WhoWroteLogitBehind {
+    message::Attribution {
         id: &label(of.token.as_deref(), of.id),
         position: &of.position,
         logit: &of.logit,
@@ -33,9 +33,9 @@ fn part(component: &str) -> String {
         ["pos_embed"] => message::PositionEmbedding.text().to_owned(),
         ["mlp", layer] => message::LayerMlp { layer: &layer }.to_string(),
         ["attn", layer, "bias"] => message::LayerAttentionBias { layer: &layer }.to_string(),
-        ["ln_f", "bias"] => message::FinalNormsBias.text().to_owned(),
-        ["lm_head", "bias"] => message::OutputHeadsBias.text().to_owned(),
-        [layer, head] => message::LayerHead { layer: &layer, head: &head }.to_string(),
+        ["ln_f", "bias"] => message::FinalNormBias.text().to_owned(),
+        ["lm_head", "bias"] => message::OutputHeadBias.text().to_owned(),
+        [layer, head] => message::LayerAndHead { layer: &layer, head: &head }.to_string(),
         _ => component.to_owned(),
     }
 }

@@ -16,7 +16,7 @@ fn name(boundary: Boundary) -> &'static str {
 pub fn draw(boundaries: &Boundaries) -> String {
     let mut table = Table::new(&[1, 2, 3, 4, 5, 6]);
     table.row([
-        message::End.text(),
+        message::EndOf.text(),
         message::Layer.text(),
         message::Head.text(),
         message::Share.text(),
@@ -37,7 +37,7 @@ pub fn draw(boundaries: &Boundaries) -> String {
             &percent(frequency),
             &percent(shuffled),
             &format!("{loss_without:+.4}"),
-            if looks_there { message::LooksThere.text() } else { "" },
+            if looks_there { message::AttendsThere.text() } else { "" },
         ]);
     }
     let counts: Vec<String> =
@@ -45,9 +45,9 @@ pub fn draw(boundaries: &Boundaries) -> String {
     let none = if boundaries.heads.iter().any(|head| head.looks_there) {
         ""
     } else {
-        message::NoHeadLooksEnds.text()
+        message::NoHeadAttendsToEnds.text()
     };
-    message::AttentionEndsSentencesLines {
+    message::Boundaries {
         counts: &counts.join(", "),
         table: &table.draw_within(screen::table_columns()),
         margin: &(100.0 * boundaries.margin),

@@ -8,9 +8,9 @@ use minigpt_insight::{HeadRole, HeadRoles, HeadScores};
 /// What a role is called in words.
 pub fn role(role: Option<HeadRole>) -> &'static str {
     match role {
-        Some(HeadRole::Previous) => message::LooksTokenBefore.text(),
-        Some(HeadRole::Duplicate) => message::LooksSameTokenBefore.text(),
-        Some(HeadRole::Induction) => message::InductionLooksBehindSame.text(),
+        Some(HeadRole::Previous) => message::AboutPrevious.text(),
+        Some(HeadRole::Duplicate) => message::AboutDuplicate.text(),
+        Some(HeadRole::Induction) => message::AboutInduction.text(),
         None => message::None.text(),
     }
 }
@@ -39,7 +39,7 @@ pub fn draw(roles: &HeadRoles) -> String {
         ]);
     }
     let copying = roles.copying;
-    message::WhatHeadsDoRandom {
+    message::HeadRoles {
         distance: &roles.repeated.distance,
         table: &table.draw_within(screen::table_columns()),
         margin: &(100.0 * roles.margin),

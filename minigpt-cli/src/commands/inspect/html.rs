@@ -32,7 +32,7 @@ struct Page<'a> {
 
 /// Writes the page.
 pub fn write(file: &Path, model: &ModelFolder, answer: &Answer) -> Result<()> {
-    let text = answer.text.as_ref().context(message::HtmlNeedsTextLook)?;
+    let text = answer.text.as_ref().context(message::HtmlNeedsAText)?;
     let chosen = answer.walk.as_ref().and_then(|walk| walk.walk.last()).and_then(|step| step.values.first());
     let page = Page {
         model: tokens::summary(model).trim_end().to_owned(),
@@ -41,7 +41,7 @@ pub fn write(file: &Path, model: &ModelFolder, answer: &Answer) -> Result<()> {
         attention: attention(model, &text.ids)?,
         choice: chosen.and_then(|&id| tokens::name(model, id as u32)),
     };
-    let data = serde_json::to_string(&page).context(message::CouldNotWriteJson)?;
+    let data = serde_json::to_string(&page).context(message::JsonUnwritable)?;
     let language = if language::current() == Language::Zh { "zh" } else { "en" };
     let page =
         PAGE.replacen("lang=\"en\"", &format!("lang=\"{language}\""), 1).replacen(PLACE, &harmless(&data), 1);

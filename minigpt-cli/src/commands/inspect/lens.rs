@@ -22,7 +22,7 @@ pub fn draw(lens: &Lens, labels: &[String], position: Option<usize>) -> String {
     let from = labels.len().saturating_sub(ACROSS);
     let note = match from {
         0 => String::new(),
-        _ => message::LastPositionsAllJson { shown: &ACROSS, labels: &labels.len() }.to_string(),
+        _ => message::LastPositions { shown: &ACROSS, all: &labels.len() }.to_string(),
     };
     let mut table = Table::new(&[0]);
     let heads = labels.iter().skip(from).map(|label| cut(label, NAME));
@@ -33,11 +33,10 @@ pub fn draw(lens: &Lens, labels: &[String], position: Option<usize>) -> String {
         table.cells(std::iter::once(layer_name(layer)).chain(cells));
     }
     let won = answer_wins(lens).map_or_else(String::new, |layer| match layer {
-        0 => message::BehindLastTokenAnswerLikeliest.text().to_owned(),
-        layer => message::BehindLastTokenAnswer { layer: &(layer - 1) }.to_string(),
+        0 => message::AnswerFromEmbedding.text().to_owned(),
+        layer => message::AnswerFromLayer { layer: &(layer - 1) }.to_string(),
     });
-    message::LogitLensWhatModel { note: &note, table: &table.draw_within(screen::table_columns()), won: &won }
-        .to_string()
+    message::Lens { note: &note, table: &table.draw_within(screen::table_columns()), won: &won }.to_string()
 }
 
 /// The likeliest candidates behind one position, which may be the only one that the lens has.
@@ -47,9 +46,9 @@ fn draw_position(lens: &Lens, labels: &[String], position: usize) -> String {
         let candidates = positions.get(position).or_else(|| positions.last()).into_iter().flatten();
         table.cells(std::iter::once(layer_name(layer)).chain(candidates.take(CANDIDATES).map(cell)));
     }
-    message::LogitLensBehindPosition {
+    message::LensAtPosition {
         position: &position,
-        other_position: &(labels[position]),
+        token: &(labels[position]),
         table: &table.draw_within(screen::table_columns()),
     }
     .to_string()

@@ -37,7 +37,7 @@ pub fn run(args: &InspectArgs) -> Result<()> {
     if let Some(example) = args.example {
         return show_example(example.into(), args);
     }
-    let name = args.model.as_deref().context(message::GiveModel)?;
+    let name = args.model.as_deref().context(message::NameAModel)?;
     if args.snapshots {
         return over_training::run(args, name);
     }
@@ -62,7 +62,7 @@ pub fn run(args: &InspectArgs) -> Result<()> {
     }
     show(args, &model, &answer)?;
     match &args.html {
-        Some(file) => output::text(&message::AllViews { file: &file.display() }.to_string()),
+        Some(file) => output::text(&message::ViewsWritten { file: &file.display() }.to_string()),
         None => Ok(()),
     }
 }
@@ -131,15 +131,15 @@ fn check_place(args: &InspectArgs, model: &ModelFolder, tokens: usize) -> Result
     let config = model.gpt.config();
     if let Some(layer) = args.layer {
         let last = config.n_layer - 1;
-        ensure!(layer <= last, "{}", message::LayerModelLayers { layer: &layer, last: &last });
+        ensure!(layer <= last, "{}", message::NoSuchLayer { layer: &layer, last: &last });
     }
     if let Some(head) = args.head {
         let last = config.n_head - 1;
-        ensure!(head <= last, "{}", message::HeadModelHeads { head: &head, last: &last });
+        ensure!(head <= last, "{}", message::NoSuchHead { head: &head, last: &last });
     }
     if let Some(position) = args.position {
         let last = tokens - 1;
-        ensure!(position <= last, "{}", message::PositionTextPositions { position: &position, last: &last });
+        ensure!(position <= last, "{}", message::NoSuchPosition { position: &position, last: &last });
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ struct AtStep {
 pub fn run(args: &InspectArgs, run: &Path) -> Result<()> {
     let kept = snapshots(run)?;
     if kept.is_empty() {
-        bail!("{}", message::ThereNoSnapshotsName { run: &run.display() });
+        bail!("{}", message::NoSnapshots { run: &run.display() });
     }
     if let (Some(_), Some(last)) = (&args.html, kept.last()) {
         bail!("{}", message::HtmlShowsOneModel { path: &shell::path(&last.path) });
@@ -49,7 +49,7 @@ pub fn run(args: &InspectArgs, run: &Path) -> Result<()> {
             super::say_what_is_left_out(args, &model);
         }
         let answer = Answer::without_heads(args, &model)
-            .with_context(|| message::Step2 { step: &step }.to_string())?;
+            .with_context(|| message::StepNumber { step: &step }.to_string())?;
         if args.heads {
             let probe = match &mut probe {
                 Some(probe) => probe,
@@ -65,7 +65,7 @@ pub fn run(args: &InspectArgs, run: &Path) -> Result<()> {
     let development = probe.map(DevelopmentProbe::finish);
     if let (Some(file), Some(development)) = (&args.svg, &development) {
         minigpt_files::write_file(file, chart(development).svg().as_bytes())
-            .context(message::PictureCouldNotDrawn)?;
+            .context(message::CouldNotDraw)?;
     }
     if !args.json {
         return show(args, &found, development.as_ref());
@@ -114,7 +114,7 @@ fn texts(found: &[AtStep]) -> String {
             &output::bar(next.candidate.probability),
         ]);
     }
-    message::WhatModelMadeText { table: &table.draw_within(screen::table_columns()) }.to_string()
+    message::OverTraining { table: &table.draw_within(screen::table_columns()) }.to_string()
 }
 
 /// What heads did, and when induction appeared.
@@ -148,19 +148,20 @@ fn roles(development: &Development) -> String {
     }
     let said = match development.induction {
         Some(Appearance { steps: (from, to), induction, loss, together }) => {
-            let together = if together { message::TwoChangedTogether.text() } else { "" };
-            let steps = message::FromStepBestInduction {
+            let together = if together { message::ChangedTogether.text() } else { "" };
+            let steps = message::InductionRose {
                 from: &count(from),
                 to: &count(to),
                 induction: &format!("{:.0}", 100.0 * induction.0),
-                other_induction: &format!("{:.0}", 100.0 * induction.1),
+                induction_after: &format!("{:.0}", 100.0 * induction.1),
                 loss: &format!("{:.2}", loss.0),
-                other_loss: &format!("{:.2}", loss.1),
+                loss_after: &format!("{:.2}", loss.1),
             }
             .to_string();
             steps + together
         }
-        None => message::NoHeadBecameInduction.text().to_owned(),
+        None => message::NoInductionHead.text().to_owned(),
     };
-    message::BestScoreAnyHead { table: &table.draw_within(screen::table_columns()), said: &said }.to_string()
+    message::RolesOverTraining { table: &table.draw_within(screen::table_columns()), induction: &said }
+        .to_string()
 }

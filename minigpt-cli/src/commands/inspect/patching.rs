@@ -17,9 +17,9 @@ pub fn draw(patching: &Patching, labels: &[String]) -> String {
     let by_position =
         matrix(message::Layer.text(), names, patching.layers_positions.iter().map(|row| &row[from..]));
     let heads = patching.layers_heads.first().map_or(0, Vec::len);
-    let names = (0..heads).map(|head| message::Head2 { head: &head }.to_string());
+    let names = (0..heads).map(|head| message::HeadNumber { head: &head }.to_string());
     let by_head = matrix(message::Layer.text(), names, patching.layers_heads.iter().map(Vec::as_slice));
-    message::PatchingLogitLogitBehind {
+    message::Patching {
         answer: &label(patching.answer_token.as_deref(), patching.answer),
         other: &label(patching.other_token.as_deref(), patching.other),
         clean: &patching.clean,

@@ -11,10 +11,10 @@ pub fn draw(relations: &Relations) -> String {
         message::Relation.text(),
         message::Pairs.text(),
         message::BestHead.text(),
-        message::Hits2.text(),
+        message::BestHits.text(),
         message::Share.text(),
         message::BestOffset.text(),
-        message::Hits.text(),
+        message::OffsetHits.text(),
         "",
     ]);
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
@@ -27,19 +27,16 @@ pub fn draw(relations: &Relations) -> String {
             &percent(score.share),
             &format!("−{}", score.offset),
             &percent(score.offset_hits),
-            if score.follows { message::Follows.text() } else { "" },
+            if score.follows { message::FollowsIt.text() } else { "" },
         ]);
     }
-    let none = if relations.relations.iter().any(|score| score.follows) {
-        ""
-    } else {
-        message::NoHeadFollowsRelation.text()
-    };
+    let none =
+        if relations.relations.iter().any(|score| score.follows) { "" } else { message::NoSyntax.text() };
     let long = match relations.too_long {
         0 => String::new(),
-        sentences => message::SentencesWereTooLong { sentences: &count(sentences as u64) }.to_string(),
+        sentences => message::SentencesTooLong { sentences: &count(sentences as u64) }.to_string(),
     };
-    message::FromWordEarlierOne {
+    message::Relations {
         table: &table.draw_within(screen::table_columns()),
         margin: &(100.0 * relations.margin),
         none: &none,

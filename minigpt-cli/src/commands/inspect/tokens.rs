@@ -11,7 +11,7 @@ use minigpt_charts::{Table, count};
 pub fn summary(model: &ModelFolder) -> String {
     let config = model.gpt.config();
     let parameters = minigpt_model::parameters::Count::of(config).total;
-    message::ParametersWidthContextVocabulary {
+    message::ModelTitle {
         path: &model.path.display(),
         parameters: &count(parameters),
         n_layer: &(counts::Layers { n: config.n_layer as u64 }.to_string()),
@@ -48,7 +48,7 @@ pub fn positions(answer: &TextAnswer) -> String {
         message::Id.text(),
         message::Token.text(),
         message::LogP.text(),
-        message::Bits2.text(),
+        message::Bits.text(),
         message::Probability.text(),
         message::Rank.text(),
         "",
@@ -69,11 +69,11 @@ pub fn positions(answer: &TextAnswer) -> String {
     }
     let sum = match (answer.logprob, answer.loss, answer.perplexity) {
         (Some(logprob), Some(loss), Some(perplexity)) => {
-            message::LogPTextGiven { logprob: &logprob, loss: &loss, perplexity: &perplexity }.to_string()
+            message::TextLikelihood { logprob: &logprob, loss: &loss, perplexity: &perplexity }.to_string()
         }
         _ => String::new(),
     };
-    message::HowLikelyEachToken { table: &table.draw_within(screen::table_columns()), sum: &sum }.to_string()
+    message::TokenLikelihoods { table: &table.draw_within(screen::table_columns()), sum: &sum }.to_string()
 }
 
 pub fn next(answer: &TextAnswer) -> String {
@@ -87,7 +87,7 @@ pub fn next(answer: &TextAnswer) -> String {
             &output::bar(candidate.probability),
         ]);
     }
-    message::WhatMayComeNext { table: &table.draw_within(screen::table_columns()) }.to_string()
+    message::NextToken { table: &table.draw_within(screen::table_columns()) }.to_string()
 }
 
 pub fn percent(probability: f64) -> String {

@@ -24,14 +24,14 @@ pub fn draw(steps: &[WalkStep], lang: Language, name: &dyn Fn(u32) -> Option<Str
 
 fn draw_step(number: usize, step: &WalkStep, lang: Language, name: &dyn Fn(u32) -> Option<String>) -> String {
     let place = match (step.layer, step.head) {
-        (Some(layer), Some(head)) => message::LayerHead2 { layer: &layer, head: &head }.to_string(),
-        (Some(layer), None) => message::Layer2 { layer: &layer }.to_string(),
+        (Some(layer), Some(head)) => message::LayerAndHeadLine { layer: &layer, head: &head }.to_string(),
+        (Some(layer), None) => message::LayerLine { layer: &layer }.to_string(),
         _ => String::new(),
     };
     let text = if lang == Language::Zh { step.text_zh } else { step.text };
     let statistics = match (step.mean, step.deviation) {
         (Some(mean), Some(deviation)) => {
-            message::MeanDeviation { mean: &rounded(mean), deviation: &rounded(deviation) }.to_string()
+            message::MeanAndDeviation { mean: &rounded(mean), deviation: &rounded(deviation) }.to_string()
         }
         _ => String::new(),
     };
@@ -69,7 +69,7 @@ fn values(step: &WalkStep, name: &dyn Fn(u32) -> Option<String>) -> String {
             }
             let rest = rows.saturating_sub(ROWS);
             let more = if rest > 0 {
-                message::MoreRows { rest: &count(rest as u64) }.to_string()
+                message::MoreRows { left: &count(rest as u64) }.to_string()
             } else {
                 String::new()
             };
@@ -86,7 +86,7 @@ fn values(step: &WalkStep, name: &dyn Fn(u32) -> Option<String>) -> String {
 fn cells(values: &[f32]) -> Vec<String> {
     let mut cells: Vec<String> = values.iter().take(SHOWN).map(|&value| rounded(f64::from(value))).collect();
     if values.len() > SHOWN {
-        cells.push(message::InAll { values: &(count(values.len() as u64)) }.to_string());
+        cells.push(message::OfValues { values: &(count(values.len() as u64)) }.to_string());
     }
     cells
 }
@@ -101,7 +101,7 @@ fn likeliest(step: &WalkStep, name: &dyn Fn(u32) -> Option<String>) -> String {
         table.row([&id.to_string(), &label, &rounded(f64::from(step.values[id]))]);
     }
     let left = step.values.iter().filter(|value| value.is_finite()).count();
-    let left = message::TokensLeft { left: &count(left as u64), values: &(count(step.values.len() as u64)) }
+    let left = message::TokensLeft { left: &count(left as u64), all: &(count(step.values.len() as u64)) }
         .to_string();
     table.draw_within(screen::table_columns()) + &left
 }

@@ -46,6 +46,6 @@ pub fn run(args: &ScalingArgs) -> Result<()> {
 fn positive(text: &str) -> Result<f64, String> {
     match text.replace('_', "").parse::<f64>() {
         Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
-        _ => Err(message::NumberAboveNeededExample.text().to_owned()),
+        _ => Err(message::ExpectedPositiveNumber.text().to_owned()),
     }
 }

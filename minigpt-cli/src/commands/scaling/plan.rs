@@ -57,7 +57,7 @@ struct Widths(Vec<usize>);
 
 fn widths(text: &str) -> Result<Widths, String> {
     let numbers = text.split(',').map(|number| number.trim().parse()).collect::<Result<_, _>>();
-    numbers.map(Widths).map_err(|_| message::WholeNumbersNeededExample.text().to_owned())
+    numbers.map(Widths).map_err(|_| message::ExpectedWholeNumbers.text().to_owned())
 }
 
 impl PlanOptions {
@@ -91,7 +91,7 @@ pub fn run(args: &ScalingPlanArgs) -> Result<()> {
 /// Says what a person should know before such a sweep.
 pub fn warn(plan: &SweepPlan) {
     if plan.epochs > 1.001 && !plan.repeated {
-        output::note(&message::LongestRunsSeeText { epochs: &plan.epochs }.to_string());
+        output::note(&message::PastOneEpoch { epochs: &plan.epochs }.to_string());
     }
 }
 
@@ -103,15 +103,15 @@ pub fn describe(plan: &SweepPlan) -> String {
         "N",
         message::AllParameters.text(),
         message::Rate.text(),
-        message::Step.text(),
+        message::TimePerStep.text(),
         message::Memory.text(),
         "",
     ]);
     for size in &plan.sizes {
         let mode = if size.side_by_side {
-            message::RunsSideSideThread { threads: &count(plan.threads as u64) }.to_string()
+            message::ParallelRuns { threads: &count(plan.threads as u64) }.to_string()
         } else {
-            message::OneRunTimeAll.text().to_owned()
+            message::OneRunAtATime.text().to_owned()
         };
         sizes.row([
             &count(size.n_embd as u64),
@@ -127,29 +127,25 @@ pub fn describe(plan: &SweepPlan) -> String {
     let mut table = Table::default();
     table.row([
         message::Data.text(),
-        &message::TokensLearnFrom { title: &plan.title, unique_tokens: &count(plan.unique_tokens) }
-            .to_string(),
+        &message::DataAndTokens { title: &plan.title, tokens: &count(plan.unique_tokens) }.to_string(),
     ]);
-    table.row([message::TokensRuns.text(), &tokens.join(", ")]);
+    table.row([message::TokensPerRun.text(), &tokens.join(", ")]);
     table.row([
         message::Runs.text(),
-        &message::TwoThemOnceMore { runs: &(count(plan.runs.len() as u64)) }.to_string(),
+        &message::RunsAndRepeats { runs: &(count(plan.runs.len() as u64)) }.to_string(),
     ]);
     table.row([
-        message::Judged.text(),
-        &message::TokensValidationAllThem { validation_tokens: &count(plan.validation_tokens) }.to_string(),
+        message::JudgedBy.text(),
+        &message::AllValidationTokens { tokens: &count(plan.validation_tokens) }.to_string(),
     ]);
     table.row([message::Arithmetic.text(), &format!("{:.1e} FLOP", plan.flops)]);
     table.row([message::Memory.text(), &bytes(plan.bytes)]);
-    table.row([
-        message::Time.text(),
-        &message::AboutMeasuredHere { seconds: &duration(plan.seconds) }.to_string(),
-    ]);
+    table.row([message::Time.text(), &message::AboutTime { time: &duration(plan.seconds) }.to_string()]);
     let columns = screen::table_columns();
     format!(
         "{}\n{}\n{}\n",
         table.draw_within(columns),
         sizes.draw_within(columns),
-        message::NMatricesHeadWithout.text()
+        message::AboutNAndRates.text()
     )
 }

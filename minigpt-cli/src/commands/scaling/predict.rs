@@ -59,7 +59,7 @@ pub fn run(args: &ScalingPredictArgs) -> Result<()> {
     let left = |parameters: f64| args.flops.map(|budget| budget / flops(parameters, 1.0));
     let asked = args.parameters.and_then(|size| Some((size, args.tokens.or_else(|| left(size))?)));
     if let (Some(unique), Some((_, tokens))) = (args.unique, asked) {
-        ensure!(unique <= tokens, "{}", message::UniqueTokensNoMore { unique: &unique, tokens: &tokens });
+        ensure!(unique <= tokens, "{}", message::UniqueBeyondTokens { unique: &unique, tokens: &tokens });
     }
     let best = args.flops.map(|budget| fit.best_model(budget));
     let from = asked.or_else(|| best.and_then(|best| Some(best.ok()?.run())));
@@ -94,30 +94,30 @@ fn describe(answer: &Answer) -> String {
     if let Some(prediction) = &answer.prediction {
         let terms = &prediction.terms;
         table.row([
-            message::Loss2.text(),
+            message::Loss.text(),
             &format!("{:.3}", prediction.loss.value),
             &interval(&prediction.loss),
         ]);
         let sum = format!("{:.3} + {:.3} + {:.3}", terms.floor, terms.size, terms.data);
-        table.row([message::Made.text(), "", &message::WhatStaysWhatSize { sum: &sum }.to_string()]);
+        table.row([message::MadeOf.text(), "", &message::LossTerms { sum: &sum }.to_string()]);
         far(&mut table, prediction.times_largest, prediction.extrapolation);
     }
     if let Some(why) = answer.prediction_withheld {
-        table.row([message::Loss2.text(), "–", &words::withheld(why)]);
+        table.row([message::Loss.text(), "–", &words::withheld(why)]);
     }
     if let Some(loss) = &answer.repeated {
-        let repeated = message::LossDataSeenAgain.text();
+        let repeated = message::LossWithRepeats.text();
         table.row([repeated, &format!("{:.3}", loss.value), &interval(loss)]);
     }
     if let Some(why) = answer.best_withheld {
-        table.row([message::BestSizeN.text(), "–", &words::withheld(why)]);
+        table.row([message::BestSize.text(), "–", &words::withheld(why)]);
     }
     if let Some(best) = &answer.best {
-        table.row([message::BestSizeN.text(), &short(best.parameters.value), &range(&best.parameters)]);
-        table.row([message::TokensD.text(), &short(best.tokens.value), &range(&best.tokens)]);
-        table.row([message::Loss.text(), &format!("{:.3}", best.loss.value), &interval(&best.loss)]);
+        table.row([message::BestSize.text(), &short(best.parameters.value), &range(&best.parameters)]);
+        table.row([message::TokensOfBest.text(), &short(best.tokens.value), &range(&best.tokens)]);
+        table.row([message::LossOfBest.text(), &format!("{:.3}", best.loss.value), &interval(&best.loss)]);
         if !best.measured_size {
-            table.row([message::Note.text(), "", message::NoRunHadSize.text()]);
+            table.row([message::Note.text(), "", message::SizeOutsideRuns.text()]);
         }
         far(&mut table, best.times_largest, best.extrapolation);
     }
@@ -134,7 +134,7 @@ fn describe(answer: &Answer) -> String {
     }
     if let Some(held) = answer.held_out.largest_runs {
         let error = format!("{:.1} %", 100.0 * held.mean_error);
-        table.row([message::HeldOut.text(), &error, message::MeanErrorLargestRuns.text()]);
+        table.row([message::HeldOut.text(), &error, message::HeldOutError.text()]);
     }
     table.draw_within(screen::table_columns())
 }
@@ -143,9 +143,9 @@ fn describe(answer: &Answer) -> String {
 fn far(table: &mut Table, times: f64, extrapolation: bool) {
     if extrapolation {
         let far = if times < 1e15 {
-            message::ExtrapolatedTimesArithmeticLargest { times: &times }.to_string()
+            message::TooFar { factor: &times }.to_string()
         } else {
-            message::ExtrapolatedFarBeyondRuns.text().to_owned()
+            message::FarExtrapolation.text().to_owned()
         };
         table.row([message::Warning.text(), "", &far]);
     }
@@ -174,9 +174,9 @@ fn interval(estimate: &Estimate95) -> String {
 fn interval_of(estimate: &Estimate95, shown: impl Fn(f64) -> String) -> String {
     let [low, high]: [f64; 2] = estimate.interval.into();
     if low.is_finite() && high.is_finite() {
-        message::To { low: &shown(low), high: &shown(high) }.to_string()
+        message::Interval { low: &shown(low), high: &shown(high) }.to_string()
     } else {
-        message::NotDeterminedTheseRuns.text().to_owned()
+        message::IntervalUndetermined.text().to_owned()
     }
 }
 

@@ -45,7 +45,7 @@ pub fn run(args: &ScalingRunArgs) -> Result<()> {
         && args.out.is_some()
         && let Some(data) = &args.data
     {
-        bail!("{}", message::SweepGoesDataAlready { data: &data });
+        bail!("{}", message::SweepHasData { data: &data });
     }
     let out = folder(args)?;
     let sweep = match (args.resume, &args.data) {
@@ -58,14 +58,14 @@ pub fn run(args: &ScalingRunArgs) -> Result<()> {
             }
             Sweep::create(&out, plan)?
         }
-        (false, None) => bail!(message::WhatShouldModelsLearn),
+        (false, None) => bail!(message::NameAText),
     };
     stop::watch(Some(stop::NOTE))?;
     let watch = Watch::new(&sweep, args.quiet);
     let ended = sweep.run(&watch, stop::requested());
     watch.bar.finish_and_clear();
     if ended? == SweepEnd::Stopped {
-        let again = message::StoppedMinigptScalingRun { out: &shell::path(&out) }.to_string();
+        let again = message::Stopped { out: &shell::path(&out) }.to_string();
         output::note(&again);
         return if args.json { output::json(&json!({ "stopped": true, "out": out })) } else { Ok(()) };
     }
@@ -83,20 +83,17 @@ fn folder(args: &ScalingRunArgs) -> Result<PathBuf> {
     if let Some(out) = &args.out {
         return Ok(out.clone());
     }
-    let data = args.data.as_deref().context(message::WhichSweepNameFolder)?;
+    let data = args.data.as_deref().context(message::WhichSweep)?;
     let path = Path::new(data);
     let whole = path.canonicalize().unwrap_or(path.to_owned());
     let name = if path.is_dir() { whole.file_name() } else { whole.file_stem() };
-    let name = name.context(message::NameSweepsFolderOut)?.to_string_lossy().into_owned();
+    let name = name.context(message::NameTheFolder)?.to_string_lossy().into_owned();
     let first = Path::new("runs").join(format!("scaling-{name}"));
     if args.resume {
         return Ok(first);
     }
     let numbered = (2..10_000).map(|i| Path::new("runs").join(format!("scaling-{name}-{i}")));
-    std::iter::once(first)
-        .chain(numbered)
-        .find(|folder| !folder.exists())
-        .context(message::EveryNameBesideTaken)
+    std::iter::once(first).chain(numbered).find(|folder| !folder.exists()).context(message::NamesTaken)
 }
 
 /// Parts of the bar.
@@ -149,10 +146,10 @@ impl<'a> Watch<'a> {
         self.bar.set_position((PARTS as f64 * done / all.max(f64::MIN_POSITIVE)) as u64);
         let left_words = left.map_or_else(
             || "…".to_owned(),
-            |left| message::Left2 { left: &duration(left.round()) }.to_string(),
+            |left| message::TimeLeft { left: &duration(left.round()) }.to_string(),
         );
         let runs =
-            message::OfRuns { done: &count(state.done as u64), runs: &(count(self.plan.runs.len() as u64)) }
+            message::RunsDone { done: &count(state.done as u64), all: &(count(self.plan.runs.len() as u64)) }
                 .to_string();
         let room = screen::progress_columns().saturating_sub(12);
         self.bar.set_message(screen::fitting(&[&left_words, &runs], room));
@@ -183,13 +180,13 @@ impl SweepObserver for Watch<'_> {
                 let (width, tokens) = (count(self.plan.sizes[run.size].n_embd as u64), count(row.tokens));
                 let loss = row.loss.map_or_else(
                     || message::DivergedLeftOut.to_string(),
-                    |loss| message::Loss3 { loss: &loss }.to_string(),
+                    |loss| message::LossValue { loss: &loss }.to_string(),
                 );
                 let (done, all) = (state.done, self.plan.runs.len());
                 let left = left.map_or_else(String::new, |left| {
-                    message::Left { left: &duration(left.round()) }.to_string()
+                    message::TimeLeftSuffix { time: &duration(left.round()) }.to_string()
                 });
-                let line = message::WidthTokensRuns {
+                let line = message::RunDone {
                     width: &width,
                     tokens: &tokens,
                     loss: &loss,

@@ -34,7 +34,7 @@ pub struct RunsArgs {
 }
 
 fn pair(text: &str) -> Result<Condition, String> {
-    let (name, value) = text.split_once('=').ok_or(message::NameValueNeeded.text())?;
+    let (name, value) = text.split_once('=').ok_or(message::ExpectedNameValue.text())?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
@@ -55,7 +55,7 @@ impl RunsArgs {
         let path = self.sweep.as_ref().or(self.csv.as_ref()).context(message::WhichRuns)?;
         let sweep = Sweep::is_at(path).then(|| path.clone());
         if path.is_dir() && sweep.is_none() {
-            bail!("{}", message::ThereNoSweepSweep { path: &path.display() });
+            bail!("{}", message::NotASweep { path: &path.display() });
         }
         let file = if sweep.is_some() { Sweep::table(path) } else { path.clone() };
         let table = self.table(&file, sweep.is_some())?;
@@ -71,12 +71,12 @@ impl RunsArgs {
                 "tokens" => columns.tokens.clone_from(column),
                 "loss" => columns.loss.clone_from(column),
                 "unique" | "unique_tokens" => unique = Some(column.clone()),
-                other => bail!("{}", message::ColumnsThereParametersTokens { other: &other }),
+                other => bail!("{}", message::UnknownColumn { name: &other }),
             }
         }
         columns.unique_tokens = unique;
         let text = minigpt_files::read_text(file, LARGEST)?;
         RunTable::parse(&text, &columns, &self.conditions)
-            .with_context(|| message::NotUsableTableRuns { file: &file.display() }.to_string())
+            .with_context(|| message::TableUnusable { file: &file.display() }.to_string())
     }
 }

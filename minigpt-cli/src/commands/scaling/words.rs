@@ -15,21 +15,16 @@ pub fn describe(report: &FitReport) -> String {
     let columns = screen::table_columns();
     let mut text = String::new();
     if let Some(losses) = losses(fit) {
-        text += &format!("{}\n{}\n", message::LossesSizeNTokens.text(), losses.draw_within(columns));
+        text += &format!("{}\n{}\n", message::LossesTitle.text(), losses.draw_within(columns));
     }
-    text += &format!("{}\n{}\n", message::LNDE.text(), numbers(fit).draw_within(columns));
-    text += &format!("{}\n{}\n", message::HowWellFits.text(), quality(report).draw_within(columns));
+    text += &format!("{}\n{}\n", message::LawTitle.text(), numbers(fit).draw_within(columns));
+    text += &format!("{}\n{}\n", message::FitTitle.text(), quality(report).draw_within(columns));
     let isoflops = fit.isoflops();
     if !isoflops.is_empty() {
-        text +=
-            &format!("{}\n{}\n", message::BestSizeBudgetN.text(), best_sizes(&isoflops).draw_within(columns));
+        text += &format!("{}\n{}\n", message::BudgetTitle.text(), best_sizes(&isoflops).draw_within(columns));
     }
     if let Some(repeated) = &report.repeated {
-        text += &format!(
-            "{}\n{}\n",
-            message::WhatDataSeenAgain.text(),
-            repetition(repeated).draw_within(columns)
-        );
+        text += &format!("{}\n{}\n", message::RepeatsTitle.text(), repetition(repeated).draw_within(columns));
     }
     for sentence in sentences(fit) {
         text += &format!("{sentence}\n");
@@ -73,11 +68,11 @@ fn losses(fit: &ScalingFit) -> Option<Table> {
 fn numbers(fit: &ScalingFit) -> Table {
     let mut table = Table::new(&[1]);
     let meanings = [
-        message::WhatNoModelGets.text(),
-        message::WhatSizeTakesAway.text(),
-        message::WhatDataTakesAway.text(),
-        message::HowFastSizeHelps.text(),
-        message::HowFastDataHelps.text(),
+        message::AboutE.text(),
+        message::AboutA.text(),
+        message::AboutB.text(),
+        message::AboutAlpha.text(),
+        message::AboutBeta.text(),
     ];
     for ((name, estimate, why), meaning) in fit.numbers().into_iter().zip(meanings) {
         let name = greek(name);
@@ -91,12 +86,12 @@ fn numbers(fit: &ScalingFit) -> Table {
 
 fn undetermined(name: &str, estimate: &Estimate95, why: Undetermined) -> String {
     match why {
-        Undetermined::ReachesZero => message::NotDeterminedIntervalReaches { name: &name }.to_string(),
+        Undetermined::ReachesZero => message::IntervalReachesZero { name: &name }.to_string(),
         Undetermined::TooWide => {
-            message::NotDeterminedIntervalSpans { name: &name, estimate: &range(estimate) }.to_string()
+            message::IntervalTooWide { name: &name, estimate: &range(estimate) }.to_string()
         }
         Undetermined::SizesTooNarrow | Undetermined::TokensTooNarrow => {
-            message::IsNotDetermined { name: &name, why: &withheld(why) }.to_string()
+            message::Undetermined { name: &name, why: &withheld(why) }.to_string()
         }
     }
 }
@@ -104,10 +99,10 @@ fn undetermined(name: &str, estimate: &Estimate95, why: Undetermined) -> String 
 /// Why something is not said.
 pub fn withheld(why: Undetermined) -> String {
     match why {
-        Undetermined::ReachesZero => message::WithheldTheseRunsSize.text().to_owned(),
-        Undetermined::TooWide => message::WithheldIntervalSpansFactor.text().to_owned(),
-        Undetermined::SizesTooNarrow => message::RunsSizesSpanLess { least: &NARROWEST }.to_string(),
-        Undetermined::TokensTooNarrow => message::RunsCountsTokensSpan { least: &NARROWEST }.to_string(),
+        Undetermined::ReachesZero => message::WithheldNoDifference.text().to_owned(),
+        Undetermined::TooWide => message::WithheldWideInterval.text().to_owned(),
+        Undetermined::SizesTooNarrow => message::SizesTooNarrow { least: &NARROWEST }.to_string(),
+        Undetermined::TokensTooNarrow => message::TokensTooNarrow { least: &NARROWEST }.to_string(),
     }
 }
 
@@ -116,12 +111,12 @@ fn quality(report: &FitReport) -> Table {
     let mut table = Table::default();
     let left_out = match report.without_loss {
         0 => String::new(),
-        n => message::MoreHaveNoLoss { n: &count(n) }.to_string(),
+        n => message::DivergedSuffix { n: &count(n) }.to_string(),
     };
     table.row([message::Runs.text(), &format!("{}{left_out}", count(fit.runs.len() as u64))]);
     table.row([
         message::Residuals.text(),
-        &message::AverageMost {
+        &message::ResidualsValue {
             mean_residual: &percent(fit.mean_residual()),
             worst_residual: &percent(fit.worst_residual()),
         }
@@ -129,22 +124,22 @@ fn quality(report: &FitReport) -> Table {
     ]);
     if let Some(noise) = fit.noise {
         table.row([
-            message::NoiseSeed.text(),
-            &message::LossFromFewRuns { noise: &percent(noise) }.to_string(),
+            message::SeedNoise.text(),
+            &message::SeedNoiseValue { noise: &percent(noise) }.to_string(),
         ]);
     }
     let delta_from = match fit.delta_from {
-        DeltaSource::Given => message::Given.text(),
-        DeltaSource::SeedNoise => message::FromSeedsNoise.text(),
-        DeltaSource::Usual => message::UsualOneNoRun.text(),
+        DeltaSource::Given => message::DeltaGiven.text(),
+        DeltaSource::SeedNoise => message::DeltaFromNoise.text(),
+        DeltaSource::Usual => message::DeltaDefault.text(),
     };
     table.row([message::Objective.text(), &format!("{:.7e}", fit.objective)]);
     table.row(["δ", &format!("{:.1e}, {delta_from}", fit.delta)]);
     let held = &fit.held_out;
     let rows = [
-        (message::LargestRunsPredictedFrom.text(), held.largest_runs),
-        (message::LargestSizePredictedFrom.text(), held.largest_size),
-        (message::LongestRunsPredictedFrom.text(), held.longest_runs),
+        (message::HeldOutLargestRuns.text(), held.largest_runs),
+        (message::HeldOutLargestSize.text(), held.largest_size),
+        (message::HeldOutLongestRuns.text(), held.longest_runs),
     ];
     for (what, held) in rows {
         table.row([what, &error(held)]);
@@ -154,8 +149,8 @@ fn quality(report: &FitReport) -> Table {
 
 fn error(held: Option<HeldOut>) -> String {
     match held {
-        None => message::TooFewRunsWould.text().to_owned(),
-        Some(HeldOut { runs, mean_error, worst_error }) => message::OffAverageMostRuns {
+        None => message::TooFewToHoldOut.text().to_owned(),
+        Some(HeldOut { runs, mean_error, worst_error }) => message::HeldOutValue {
             mean_error: &percent(mean_error),
             worst_error: &percent(worst_error),
             runs: &count(runs as u64),
@@ -170,15 +165,12 @@ fn best_sizes(curves: &[IsoFlop]) -> Table {
         let (best, words) = match (curve.minimum, curve.towards) {
             (Some(minimum), _) => (
                 short(minimum.parameters.value),
-                message::Loss4 { parameters: &range(&minimum.parameters), loss: &minimum.loss }.to_string(),
+                message::ParametersAndLoss { parameters: &range(&minimum.parameters), loss: &minimum.loss }
+                    .to_string(),
             ),
-            (None, Some(Towards::Smaller)) => {
-                ("–".to_owned(), message::SmallerThanSmallestHere.text().to_owned())
-            }
-            (None, Some(Towards::Larger)) => {
-                ("–".to_owned(), message::LargerThanLargestHere.text().to_owned())
-            }
-            _ => ("–".to_owned(), message::TheseRunsDoNot.text().to_owned()),
+            (None, Some(Towards::Smaller)) => ("–".to_owned(), message::BelowSmallest.text().to_owned()),
+            (None, Some(Towards::Larger)) => ("–".to_owned(), message::AboveLargest.text().to_owned()),
+            _ => ("–".to_owned(), message::NotKnown.text().to_owned()),
         };
         table.row([&format!("{:.1e} FLOP", curve.flops), &best, &words]);
     }
@@ -207,7 +199,7 @@ fn repetition(fit: &RepeatedFit) -> Table {
         let value = if why.is_none() { short(ours.value) } else { "–".to_owned() };
         table.row([greek(name), &value, &range(&ours), &short(theirs)]);
     }
-    let left_out = message::MoreLeftOutLess { left_out: &count(fit.left_out as u64) }.to_string();
+    let left_out = message::ClippedRuns { left_out: &count(fit.left_out as u64) }.to_string();
     table.row([message::Runs.text(), &count(fit.runs as u64), &left_out, ""]);
     table.row([message::MedianResidual.text(), &percent(fit.median_residual), "", ""]);
     table
@@ -221,8 +213,8 @@ pub fn sentences(fit: &ScalingFit) -> [String; 3] {
     let (parameters, tokens) = (metric(from.0), metric(from.1));
     let (parameters, tokens) = (parameters.trim_end(), tokens.trim_end());
     [
-        message::TwiceTextTwiceMany { tokens: &tokens, data: &data }.to_string(),
-        message::TwiceSizeTwiceMany { parameters: &parameters, size: &size }.to_string(),
+        message::AdviceData { tokens: &tokens, data: &data }.to_string(),
+        message::AdviceSize { parameters: &parameters, size: &size }.to_string(),
         unknown(fit),
     ]
 }
@@ -234,8 +226,8 @@ fn bought(doubling: Result<Doubling, Undetermined>) -> String {
     };
     let interval = gain.interval;
     if interval.low > 0.0005 {
-        message::LossFallsFrom {
-            value: &gain.value,
+        message::LossFalls {
+            by: &gain.value,
             low: &interval.low,
             high: &interval.high,
             before: &before,
@@ -243,7 +235,7 @@ fn bought(doubling: Result<Doubling, Undetermined>) -> String {
         }
         .to_string()
     } else {
-        message::LossFallsMostPerhaps { high: &interval.high }.to_string()
+        message::LossFallsAtMost { high: &interval.high }.to_string()
     }
 }
 
@@ -257,10 +249,10 @@ fn unknown(fit: &ScalingFit) -> String {
         .collect();
     let numbers = match &names[..] {
         [] => String::new(),
-        names => message::WhichTheseRunsDo { names: &names.join(", ") }.to_string(),
+        names => message::UndeterminedNames { names: &names.join(", ") }.to_string(),
     };
     let farthest = format!("{:.1e}", FARTHEST * fit.largest_flops());
-    message::WhatCantKnownFrom { numbers: &numbers, farthest: &farthest }.to_string()
+    message::Limits { numbers: &numbers, farthest: &farthest }.to_string()
 }
 
 /// The name of a number as the formula has it.
@@ -294,7 +286,7 @@ pub fn short(number: f64) -> String {
 
 /// An interval in words.
 pub fn range(estimate: &Estimate95) -> String {
-    message::From { low: &short(estimate.interval.low), high: &short(estimate.interval.high) }.to_string()
+    message::FromTo { low: &short(estimate.interval.low), high: &short(estimate.interval.high) }.to_string()
 }
 
 fn percent(part: f64) -> String {

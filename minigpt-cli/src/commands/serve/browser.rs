@@ -25,8 +25,7 @@ pub fn open(address: &str) {
         Ok(mut child) => drop(std::thread::spawn(move || child.wait())),
         Err(error) => {
             output::note(
-                &message::NoBrowserCouldOpened { program: &program, error: &error, address: &address }
-                    .to_string(),
+                &message::NoBrowser { program: &program, error: &error, address: &address }.to_string(),
             );
         }
     }

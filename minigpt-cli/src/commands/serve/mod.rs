@@ -102,8 +102,8 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         named.push(named::last_demo()?);
     }
     if let Some(runs) = args.runs.as_deref().filter(|runs| !runs.is_dir()) {
-        ensure!(!runs.exists(), "{}", message::RunsFileFolderRuns { runs: &runs.display() });
-        output::note(&message::RunsThereNoSuch { runs: &runs.display() }.to_string());
+        ensure!(!runs.exists(), "{}", message::RunsIsAFile { runs: &runs.display() });
+        output::note(&message::NoRunsYet { runs: &runs.display() }.to_string());
     }
     allow_many_files();
     let log = Log::start(args.log_format);
@@ -111,7 +111,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let (open_to_all, asks_key) = (!is_loopback(&config.host), !config.api_keys.is_empty());
     let server = page::add(Server::bind(config)?, args.runs.as_deref(), !args.no_page).start()?;
     if open_to_all && !asks_key {
-        output::note(message::AnybodyWhoCanReach.text());
+        output::note(message::NoKey.text());
     }
     let models = allocator::giving_back(|| {
         let models = named.into_iter().enumerate().map(|(i, model)| {
@@ -124,7 +124,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     announce(&server, models, args)?;
     let waited = server.wait_for_signal(signals);
     if waited.is_ok() {
-        output::note(message::StoppingRunningRequestsFinished.text());
+        output::note(message::Stopping.text());
     }
     server.stop();
     log.finish();
@@ -138,7 +138,7 @@ fn announce(server: &Running, models: Vec<ServedModel>, args: &ServeArgs) -> Res
     for model in &models {
         let cache = model.engine.status().memory_bytes as u64;
         output::note(
-            &message::ParametersTextsTokensOnce {
+            &message::ModelReady {
                 name: &model.name,
                 parameters: &count(model.parameters),
                 dtype: &model.dtype,
@@ -146,7 +146,7 @@ fn announce(server: &Running, models: Vec<ServedModel>, args: &ServeArgs) -> Res
                 slots: &model.slots,
                 context: &count(model.context as u64),
                 cache: &bytes(cache),
-                describe: &model.format.describe(),
+                format: &model.format.describe(),
             }
             .to_string(),
         );
@@ -156,7 +156,7 @@ fn announce(server: &Running, models: Vec<ServedModel>, args: &ServeArgs) -> Res
         }));
     }
     server.serve(models)?;
-    output::note(&message::ListeningClientsOpenaisInterface { address: &address }.to_string());
+    output::note(&message::Listening { address: &address }.to_string());
     if args.json {
         output::json(&json!({ "address": address, "models": said }))?;
     }
@@ -170,7 +170,7 @@ impl ServeArgs {
     fn config(&self, log: &Log) -> Result<ServeConfig> {
         let mut api_keys = self.api_keys.clone();
         if let Some(key) = std::env::var_os("MINIGPT_API_KEY") {
-            api_keys.push(key.into_string().ok().context(message::MinigptApiKeyNot)?);
+            api_keys.push(key.into_string().ok().context(message::ApiKeyNotText)?);
         }
         Ok(ServeConfig {
             host: self.host.clone(),

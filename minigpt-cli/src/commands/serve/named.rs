@@ -51,7 +51,7 @@ pub fn name_of(path: &Path) -> String {
 
 /// The model of the last demo.
 pub fn last_demo() -> Result<Named> {
-    let none = message::ThereNoModelServe.text();
+    let none = message::NoModel.text();
     Ok(Named { name: None, path: newest_demo(Path::new(RUNS)).context(none)? })
 }
 

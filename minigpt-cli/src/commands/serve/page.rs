@@ -30,7 +30,7 @@ fn open(folder: &Path) -> minigpt::Result<OpenedModel> {
 /// Shows a run on the page while it goes, to this machine alone: on the usual port, or on a free one. No model is served; the
 /// run's snapshots can be looked into. The page is there for as long as what comes back lives.
 pub fn show_run(run: &Path) -> Result<Running> {
-    let run = std::path::absolute(run).context(message::RunsFolderNoPath)?;
+    let run = std::path::absolute(run).context(message::FolderWithoutPath)?;
     let usual = Server::bind(ServeConfig::default());
     let server = usual.or_else(|_| Server::bind(ServeConfig { port: 0, ..ServeConfig::default() }))?;
     let shown = add(server, run.parent(), true).start()?;
@@ -38,7 +38,7 @@ pub fn show_run(run: &Path) -> Result<Running> {
     let name: String =
         run.file_name().unwrap_or_default().to_string_lossy().bytes().map(in_address).collect();
     let address = format!("http://{}/#/training?runs={name}", shown.address());
-    output::note(&message::RunCanWatched { address: &address }.to_string());
+    output::note(&message::WatchTheRun { address: &address }.to_string());
     if std::io::stderr().is_terminal() {
         browser::open(&address);
     }

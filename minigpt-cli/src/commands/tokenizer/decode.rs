@@ -35,7 +35,7 @@ struct Answer {
 pub(super) fn run(args: &DecodeArgs) -> Result<()> {
     let tokenizer = args.tokenizer.open()?;
     let ids = if args.ids.is_empty() {
-        parse(&input::text(message::ListIds.text(), MOST_TO_ENCODE)?)?
+        parse(&input::text(message::ListOfIds.text(), MOST_TO_ENCODE)?)?
     } else {
         parse(&args.ids.join(" "))?
     };
@@ -67,19 +67,18 @@ fn parse(text: &str) -> Result<Vec<u32>> {
     }
     let text = text.trim_start_matches('\u{FEFF}').trim();
     if text.starts_with('{') {
-        let encoded: Encoded = serde_json::from_str(text).context(message::IdsCouldNotRead)?;
+        let encoded: Encoded = serde_json::from_str(text).context(message::IdsNotJson)?;
         return Ok(encoded.ids);
     }
     if text.starts_with('[') {
-        return serde_json::from_str(text).context(message::IdsCouldNotRead);
+        return serde_json::from_str(text).context(message::IdsNotJson);
     }
     let numbers = text.split(|c: char| c.is_whitespace() || c == ',').filter(|part| !part.is_empty());
     numbers
         .enumerate()
         .map(|(position, part)| {
             let shown: String = part.chars().take(40).collect();
-            part.parse()
-                .map_err(|_| anyhow!("{}", message::PositionNotId { shown: &shown, position: &position }))
+            part.parse().map_err(|_| anyhow!("{}", message::NotAnId { shown: &shown, position: &position }))
         })
         .collect()
 }

@@ -63,12 +63,12 @@ pub(super) fn run(args: &EncodeArgs) -> Result<()> {
 fn fit(ids: &mut Vec<u32>, length: usize, tokenizer: &Tokenizer) -> Result<Vec<u8>> {
     /// Longer than any context.
     const LONGEST: usize = 1 << 24;
-    ensure!(length <= LONGEST, "{}", message::MaxLengthMayMost { length: &length, most: &LONGEST });
+    ensure!(length <= LONGEST, "{}", message::MaxLengthTooLarge { length: &length, most: &LONGEST });
     ids.truncate(length);
     let text = ids.len();
     if text < length {
         let pad = tokenizer.special_id(PAD).or_else(|| tokenizer.special_id(END_OF_TEXT));
-        ids.resize(length, pad.context(message::TokenizerNoPadFill)?);
+        ids.resize(length, pad.context(message::NoPadToken)?);
     }
     Ok((0..length).map(|i| u8::from(i < text)).collect())
 }
@@ -79,12 +79,12 @@ fn show(tokenizer: &Tokenizer, ids: &[u32], bytes: usize) {
     let colour = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none();
     output::note_drawn(&format!("\n{}", pieces::view(tokenizer, ids, colour)));
     let count = match ids.len() {
-        1 => message::Token2.text().to_owned(),
-        n => message::Tokens { n: &n }.to_string(),
+        1 => message::OneToken.text().to_owned(),
+        n => message::TokenCount { tokens: &n }.to_string(),
     };
     let each = match ids.len() {
         0 => String::new(),
-        n => message::Token { n: &(bytes as f64 / n as f64) }.to_string(),
+        n => message::BytesPerToken { bytes: &(bytes as f64 / n as f64) }.to_string(),
     };
-    output::note(&message::Bytes { count: &count, bytes: &bytes, each: &each }.to_string());
+    output::note(&message::Encoded { count: &count, bytes: &bytes, each: &each }.to_string());
 }

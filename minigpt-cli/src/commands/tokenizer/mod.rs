@@ -56,17 +56,15 @@ impl Choice {
         let alone =
             |folder: &Path| ["tokenizer.json", "vocab.json"].iter().any(|file| folder.join(file).exists());
         let model = match &self.model {
-            Some(model) if !alone(model) => {
-                Some(models::find(model).context(message::ModelsTokenizerCouldNot)?)
-            }
+            Some(model) if !alone(model) => Some(models::find(model).context(message::TokenizerUnreadable)?),
             model => model.clone(),
         };
         match &model {
             Some(model) if model.is_file() => {
                 let found = OnDisk::open(model)?.own_tokenizer()?;
-                found.with_context(|| message::HoldsNoTokenizer { model: &model.display() }.to_string())
+                found.with_context(|| message::NoTokenizer { model: &model.display() }.to_string())
             }
-            Some(model) => open(model).context(message::ModelsTokenizerCouldNot),
+            Some(model) => open(model).context(message::TokenizerUnreadable),
             None if self.tokenizer.as_os_str() == "gpt2" => Ok(Tokenizer::gpt2()),
             None => open(&self.tokenizer),
         }

@@ -18,7 +18,7 @@ pub(super) fn view(tokenizer: &Tokenizer, ids: &[u32], colour: bool) -> String {
         shown.collect::<Vec<_>>().join("│")
     };
     if ids.len() > SHOWN {
-        line.push_str(&message::More { ids: &(ids.len() - SHOWN) }.to_string());
+        line.push_str(&message::AndMore { more: &(ids.len() - SHOWN) }.to_string());
     }
     line
 }

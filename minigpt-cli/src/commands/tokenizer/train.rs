@@ -90,7 +90,7 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
     };
     let vocab_size = tokenizer.vocab_size();
     if let Some(asked) = args.vocab_size.filter(|&asked| asked > vocab_size) {
-        output::note(&message::TextPairsTokensOnly { vocab_size: &vocab_size, asked: &asked }.to_string());
+        output::note(&message::FewerTokens { vocab_size: &vocab_size, wanted: &asked }.to_string());
     }
     if args.json {
         return output::json(&Answer {
@@ -101,8 +101,7 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
         });
     }
     output::text(
-        &message::TokenizerTokens { kind: &kind, vocab_size: &vocab_size, out: &args.out.display() }
-            .to_string(),
+        &message::Trained { kind: &kind, vocab_size: &vocab_size, out: &args.out.display() }.to_string(),
     )
 }
 
@@ -120,13 +119,13 @@ impl Learner {
                 let trainer = BpeTrainer::new(size, specials).map_err(|error| usage(&error.to_string()))?;
                 Ok(Self::Bpe(Box::new(trainer.min_frequency(args.min_frequency))))
             }
-            (Kind::Bpe, None) => Err(usage(message::BpeNeedsVocabSize.text())),
+            (Kind::Bpe, None) => Err(usage(message::VocabSizeMissing.text())),
             (Kind::Char, None) => {
                 let builder = CharBuilder::new(specials);
                 builder.clone().finish().map_err(|error| usage(&error.to_string()))?;
                 Ok(Self::Char(builder))
             }
-            (Kind::Char, Some(_)) => Err(usage(message::VocabSizeDoesNot.text())),
+            (Kind::Char, Some(_)) => Err(usage(message::VocabSizeForCharacters.text())),
         }
     }
 
@@ -158,7 +157,7 @@ impl Learner {
                 }
                 Ok(())
             }
-            Source::Tokens(_) | Source::Random => bail!(message::TheseIdsNoText),
+            Source::Tokens(_) | Source::Random => bail!(message::IdsNotText),
         }
     }
 
@@ -179,7 +178,7 @@ impl Learner {
         progress.finish();
         if summary.left_out > 0 {
             let count = summary.left_out;
-            output::note(&message::FilesDontLookLike { count: &count, name: &source.name() }.to_string());
+            output::note(&message::FilesSkipped { count: &count, name: &source.name() }.to_string());
         }
         Ok(())
     }
@@ -192,7 +191,7 @@ impl Learner {
         })?;
         if summary.bad.total > 0 {
             output::note(
-                &message::LinesCouldNotUsed { total: &summary.bad.total, name: &file.name() }.to_string(),
+                &message::LinesSkipped { total: &summary.bad.total, name: &file.name() }.to_string(),
             );
             summary
                 .bad

@@ -22,7 +22,7 @@ pub fn run(threads: Option<u16>, work: impl Fn(&Arc<dyn Exchange>) -> Result<()>
         (None, Some(ranks)) => on_threads(ranks.into(), work),
         (Some(launcher), None) => on_mpi(&launcher, work),
         (Some(_), Some(_)) => {
-            bail!(message::RanksMakesRanksThreads)
+            bail!(message::RanksUnderLauncher)
         }
     }
 }
@@ -36,7 +36,7 @@ fn on_threads(ranks: usize, work: impl Fn(&Arc<dyn Exchange>) -> Result<()> + Sy
             scope.spawn(move || {
                 let exchange: Arc<dyn Exchange> = Arc::new(rank);
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-                let done = pool.context(message::SystemGivesNoMore)?.install(|| work(&exchange));
+                let done = pool.context(message::NoMoreThreads)?.install(|| work(&exchange));
                 if let Err(error) = &done {
                     exchange.abort(&format!("{error:#}"));
                 }
@@ -89,7 +89,7 @@ fn is_of_another(error: &anyhow::Error) -> bool {
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    message::MistakeMinigpt { problem: &text.unwrap_or(message::Panicked.text()) }.to_string()
+    message::InternalError { problem: &text.unwrap_or(message::Panicked.text()) }.to_string()
 }
 
 /// Refuses ranks that were asked for different things. Only the first one's arguments count, so nobody would notice.
@@ -102,8 +102,8 @@ fn same_arguments(exchange: &Arc<dyn Exchange>) -> Result<()> {
     ensure!(
         other.is_none(),
         "{}",
-        message::RankStartedOtherArguments {
-            other: &({
+        message::RanksDiffer {
+            rank: &({
                 let (rank, arguments) = other.unwrap_or_default();
                 format!("{rank} ({arguments})")
             })
@@ -127,8 +127,8 @@ fn announce(exchange: &Arc<dyn Exchange>, version: &str) -> Result<()> {
         *of_host = (of_host.0 + own, all, of_host.2 + threads);
     }
     output::note(
-        &message::Ranks {
-            records: &records.len(),
+        &message::RanksStarted {
+            ranks: &records.len(),
             hosts: &(counts::Machines { n: hosts.len() as u64 }.to_string()),
             version: &version,
         }
@@ -136,11 +136,9 @@ fn announce(exchange: &Arc<dyn Exchange>, version: &str) -> Result<()> {
     );
     for (host, (own, all, threads)) in hosts {
         if own < all {
-            output::note(&message::RanksMayUseCores { host: &host, own: &own, all: &all }.to_string());
+            output::note(&message::CoresBound { host: &host, own: &own, all: &all }.to_string());
         } else if threads > all && all > 0 {
-            output::note(
-                &message::RanksHaveThreadsCores { host: &host, threads: &threads, all: &all }.to_string(),
-            );
+            output::note(&message::TooManyThreads { host: &host, threads: &threads, all: &all }.to_string());
         }
     }
     Ok(())

@@ -23,7 +23,7 @@ impl Ending<'_> {
     /// Shows what the model writes now.
     pub fn sample(&self, watch: &mut Watch, gpt: &Gpt) {
         if let Some(text) = watch.sample(gpt, self.report.step) {
-            output::quote(&message::Writes { text: &text.trim_end() }.to_string());
+            output::quote(&message::FinalSample { text: &text.trim_end() }.to_string());
         }
     }
 
@@ -32,27 +32,27 @@ impl Ending<'_> {
         let Report { ended, step, last, best, tokens, seconds, .. } = &self.report;
         let mut table = Table::default();
         let why = match ended {
-            Ended::Finished => message::AllStepsMade.text(),
-            Ended::Patience => message::NoBetterTooLong.text(),
+            Ended::Finished => message::AllStepsDone.text(),
+            Ended::Patience => message::PatienceExhausted.text(),
             Ended::TimeLimit => message::TimeLimit.text(),
-            Ended::Stopped => message::StoppedGoResume.text(),
+            Ended::Stopped => message::StoppedByUser.text(),
         };
-        table.row([message::Ended.text(), &message::Step2 { step: &count(*step), why: &why }.to_string()]);
+        table.row([message::Ended.text(), &message::EndedAt { step: &count(*step), why: &why }.to_string()]);
         if let Some(last) = last {
             table.row([message::Loss.text(), &format!("{:.4}", last.loss)]);
         }
         let val_loss = best.and_then(|best| best.val_loss);
         if let (Some(best), Some(val_loss)) = (best, val_loss) {
             let label = if best.answers.is_some() {
-                message::Validation.text()
+                message::ValidationOfBest.text()
             } else {
                 message::BestValidation.text()
             };
-            table.row([label, &message::Step { val_loss: &val_loss, step: &count(best.step) }.to_string()]);
+            table.row([label, &message::BestAt { loss: &val_loss, step: &count(best.step) }.to_string()]);
         }
         let loss = val_loss.or(last.as_ref().map(|last| last.loss));
         if let Some(loss) = loss {
-            table.row([message::Words.text(), &in_words(loss, self.config.model.vocab_size)]);
+            table.row([message::LossMeaning.text(), &in_words(loss, self.config.model.vocab_size)]);
         }
         table.row([message::Tokens.text(), &count(*tokens)]);
         table.row([message::Time.text(), &format!("{seconds:.1} s")]);
@@ -64,7 +64,7 @@ impl Ending<'_> {
         let model = &self.report.model;
         table.row([message::Model.text(), &model.display().to_string()]);
         for (i, command) in self.next(model).iter().enumerate() {
-            table.row([if i == 0 { message::Try.text() } else { "" }, command]);
+            table.row([if i == 0 { message::TryIt.text() } else { "" }, command]);
         }
         format!("\n{}", table.draw_within(screen::table_columns()))
     }
@@ -89,9 +89,9 @@ fn in_words(loss: f64, vocab_size: usize) -> String {
     let choices = if choices < 100.0 { format!("{choices:.1}") } else { count(choices.round() as u64) };
     let (all, guessing) = (count(vocab_size as u64), (vocab_size.max(1) as f64).ln());
     if loss >= guessing {
-        return message::NoBetterThanGuessing { all: &all, guessing: &guessing }.to_string();
+        return message::WorseThanGuessing { all: &all, guessing: &guessing }.to_string();
     }
-    message::UnsureChoiceAmongTokens { choices: &choices, all: &all, guessing: &guessing }.to_string()
+    message::Uncertainty { choices: &choices, all: &all, guessing: &guessing }.to_string()
 }
 
 #[cfg(test)]
@@ -102,10 +102,9 @@ mod tests {
     fn a_loss_is_told_as_a_choice() {
         assert_eq!(
             in_words(1.5, 65),
-            "as unsure as a choice among 4.5 tokens; guessing among all 65 would be a loss of 4.17"
+            "as uncertain as a choice among 4.5 tokens; guessing among all 65 has a loss of 4.17"
         );
-        // It was "a choice among 1,883 tokens" of 8.
-        let worse = "no better than guessing among all 8 tokens, which would be a loss of 2.08";
+        let worse = "no better than guessing among all 8 tokens, which has a loss of 2.08";
         assert_eq!(in_words(7.54, 8), worse);
     }
 }

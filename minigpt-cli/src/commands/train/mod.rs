@@ -107,7 +107,7 @@ pub fn run(args: &TrainArgs) -> Result<()> {
 fn refuse_nanogpt(args: &TrainArgs, out: &Path) -> Result<()> {
     let theirs = out.join("ckpt.pt");
     if args.resume && theirs.is_file() && !out.join("last").exists() {
-        bail!("{}", message::NanogptsRunAnotherProgram { theirs: &theirs.display() });
+        bail!("{}", message::NanogptNotResumable { checkpoint: &theirs.display() });
     }
     Ok(())
 }
@@ -144,7 +144,7 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
     let Run { mut trainer, config, tokenizer, bad_lines, kind, .. } = run;
     if bad_lines.total > 0 {
         let skipped = counts::BadLines { n: bad_lines.total }.to_string();
-        output::note(&message::SkippedSeeMinigptData { skipped: &skipped }.to_string());
+        output::note(&message::Skipped { skipped: &skipped }.to_string());
     }
     let _shown = args.serve.then(|| serve::show_run(&out)).transpose()?;
     let shows_end = planned && !args.quiet;
@@ -188,14 +188,14 @@ fn folder(args: &TrainArgs) -> Result<PathBuf> {
     match (&args.out, args.config.as_ref().or(args.data.as_ref())) {
         (Some(out), _) => Ok(out.clone()),
         (None, Some(named)) => Ok(Path::new("runs").join(own_data::name(named)?)),
-        (None, None) => bail!(message::WhichRunNameFolder),
+        (None, None) => bail!(message::WhichRun),
     }
 }
 
 /// Says what was changed in the settings of a run that goes on.
 pub fn announce(changes: &[Change]) {
     for change in changes {
-        output::note(&message::FromHere { change: &change }.to_string());
+        output::note(&message::ChangedFromHere { change: &change }.to_string());
     }
 }
 
@@ -203,12 +203,12 @@ pub fn announce(changes: &[Change]) {
 fn announce_unused(file: &Path, config: &RunConfig) {
     let unused = match unused_settings(file, config) {
         Ok(unused) => unused,
-        Err(error) => return output::note(&message::RunsOwnSettingsUsed { error: &error }.to_string()),
+        Err(error) => return output::note(&message::ResumedSettingsUsed { error: &error }.to_string()),
     };
     if !unused.is_empty() {
         let unused: Vec<String> = unused.iter().map(Change::to_string).collect();
         let file = file.display();
-        output::note(&message::RunGoesOwnSettings { file: &file, unused: &unused.join(", ") }.to_string());
+        output::note(&message::ResumedSettingsDiffer { file: &file, unused: &unused.join(", ") }.to_string());
     }
 }
 

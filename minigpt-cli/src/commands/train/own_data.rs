@@ -18,7 +18,7 @@ pub fn folder(args: &TrainArgs) -> Result<PathBuf> {
     if let Some(out) = &args.out {
         return Ok(out.clone());
     }
-    let named = args.config.as_ref().or(args.data.as_ref()).context(message::WhichRunNameFolder)?;
+    let named = args.config.as_ref().or(args.data.as_ref()).context(message::WhichRun)?;
     let folder = Path::new("runs").join(name(named)?);
     if args.config.is_some() {
         return Ok(folder);
@@ -26,7 +26,7 @@ pub fn folder(args: &TrainArgs) -> Result<PathBuf> {
     let numbered = (2..10_000).map(|i| folder.with_file_name(format!("{}-{i}", file_name(&folder))));
     match std::iter::once(folder.clone()).chain(numbered).find(|folder| !folder.exists()) {
         Some(folder) => Ok(folder),
-        None => bail!("{}", message::EveryNameBesideTaken { folder: &folder.display() }),
+        None => bail!("{}", message::NamesTaken { folder: &folder.display() }),
     }
 }
 
@@ -43,7 +43,7 @@ pub fn name(path: &Path) -> Result<String> {
             name_of_parent(path).map_or_else(|| Ok("train".to_owned()), Ok)
         }
         Some(name) => Ok(name.to_string_lossy().into_owned()),
-        None => bail!("{}", message::NameRunsFolderOut { path: &path.display() }),
+        None => bail!("{}", message::NameTheFolder { path: &path.display() }),
     }
 }
 
@@ -60,11 +60,11 @@ pub fn changes(args: &TrainArgs) -> Result<Vec<String>> {
     match args.data.as_deref() {
         None => Ok(args.changes.clone()),
         Some(data) if data == Path::new("-") => {
-            bail!(message::NothingKeptStandardInput)
+            bail!(message::StdinNotKept)
         }
         Some(data) => {
             refuse_model(data)?;
-            with_path(args, data.to_str().context(message::DatasNameNotValid)?)
+            with_path(args, data.to_str().context(message::DataNotUnicode)?)
         }
     }
 }
@@ -81,13 +81,10 @@ pub fn suggest(args: &TrainArgs, input: Option<&Path>) -> Result<Suggestion> {
     let minutes = args.minutes;
     if let Some(minutes) = minutes.filter(|&minutes| !(minutes > 0.0 && minutes <= MOST_MINUTES)) {
         let minutes = if minutes.abs() < 1e15 { minutes.to_string() } else { format!("{minutes:e}") };
-        bail!(
-            "{}",
-            message::MinutesMustAboveMost { minutes: &minutes, most_minutes: &count(MOST_MINUTES as u64) }
-        );
+        bail!("{}", message::MinutesOutOfRange { minutes: &minutes, most: &count(MOST_MINUTES as u64) });
     }
     let changes = match input {
-        Some(input) => with_path(args, input.to_str().context(message::FoldersNameNotValid)?)?,
+        Some(input) => with_path(args, input.to_str().context(message::FolderNotUnicode)?)?,
         None => changes(args)?,
     };
     let (text, changes) = match &args.config {
@@ -110,7 +107,7 @@ fn announce_decided(text: &str, from: &Path) {
     if !decided.is_empty() {
         let decided: Vec<String> = decided.iter().map(ToString::to_string).collect();
         let decided = decided.join(", ");
-        output::note(&message::ModelKeepsShapeTokenizer { decided: &decided }.to_string());
+        output::note(&message::ShapeKept { ignored: &decided }.to_string());
     }
 }
 
@@ -119,10 +116,10 @@ fn refuse_model(data: &Path) -> Result<()> {
     let (has, shown) = (|name: &str| data.join(name).join("config.json").is_file(), data.display());
     let typed = shell::path(data);
     if has("best") || has("last") {
-        bail!("{}", message::RunNotDataMinigpt { shown: &shown, typed: &typed });
+        bail!("{}", message::RunAsData { path: &shown, typed: &typed });
     }
     if has("") {
-        bail!("{}", message::ModelNotDataMinigpt { shown: &shown, typed: &typed });
+        bail!("{}", message::ModelAsData { path: &shown, typed: &typed });
     }
     Ok(())
 }
@@ -133,8 +130,8 @@ pub fn standard_input(args: &TrainArgs, out: &Path) -> Result<Option<TempPath>> 
     if args.data.as_deref() != Some(Path::new("-")) {
         return Ok(None);
     }
-    let mut file = temporary_file(out).context(message::CouldNotCreateFile)?;
-    std::io::copy(&mut std::io::stdin().lock(), &mut file).context(message::CouldNotReadStandard)?;
+    let mut file = temporary_file(out).context(message::NoFileForStdin)?;
+    std::io::copy(&mut std::io::stdin().lock(), &mut file).context(message::StdinUnreadable)?;
     Ok(Some(file.into_temp_path()))
 }
 
@@ -163,12 +160,12 @@ pub fn announce(suggestion: &Suggestion, quiet: bool) {
     if suggestion.model {
         let model = &config.model;
         let tokens = match config.data.tokenizer.as_deref() {
-            None => message::TokensThey.text(),
-            Some("char") => message::OneTokenCharacter.text(),
-            Some(_) => message::TokensPiecesWords.text(),
+            None => message::TokensAsGiven.text(),
+            Some("char") => message::CharacterTokens.text(),
+            Some(_) => message::BpeTokens.text(),
         };
         output::note(
-            &message::ChosenWidthContext {
+            &message::ChosenModel {
                 n_layer: &(counts::Layers { n: model.n_layer as u64 }.to_string()),
                 n_head: &(counts::Heads { n: model.n_head as u64 }.to_string()),
                 n_embd: &model.n_embd,
@@ -185,33 +182,33 @@ pub fn announce(suggestion: &Suggestion, quiet: bool) {
         );
         match (learning_rate, batch_size) {
             (true, true) => {
-                output::note(&message::ChosenFineTuningForgetLess { rate: &rate, rows: &rows }.to_string())
+                output::note(&message::FineTuningRateAndBatches { rate: &rate, rows: &rows }.to_string())
             }
             (true, false) => {
-                output::note(&message::ChosenFineTuningForget { rate: &rate }.to_string());
+                output::note(&message::FineTuningRate { rate: &rate }.to_string());
             }
-            (false, true) => output::note(&message::ChosenFineTuningBatches { rows: &rows }.to_string()),
+            (false, true) => output::note(&message::FineTuningBatches { rows: &rows }.to_string()),
             (false, false) => {}
         }
     }
     if suggestion.by_heart && config.train.best_by == BestBy::Answers {
-        output::note(message::AllQuestionsLearnedNone.text());
+        output::note(message::AllQuestionsLearned.text());
     }
     if let Some(seconds) = suggestion.seconds {
         let steps = counts::Steps { n: config.train.max_iters }.to_string();
-        let other = if seconds == 60.0 * MINUTES { message::MinutesNAnotherTime.text() } else { "" };
+        let other = if seconds == 60.0 * MINUTES { message::SetMinutes.text() } else { "" };
         output::note(
-            &message::AboutMachine { steps: &steps, seconds: &duration(seconds), other: &other }.to_string(),
+            &message::EstimatedTime { steps: &steps, time: &duration(seconds), hint: &other }.to_string(),
         );
     }
     match suggestion.enough {
         Some(epochs) if suggestion.further.is_some() => {
-            output::note(&message::TimesWholeDataMoreWould { epochs: &epochs }.to_string())
+            output::note(&message::EpochsBeforeForgetting { epochs: &epochs }.to_string())
         }
         Some(epochs) if suggestion.by_heart => {
-            output::note(&message::TimesWholeDataWhich { epochs: &epochs }.to_string())
+            output::note(&message::EpochsToMemorize { epochs: &epochs }.to_string())
         }
-        Some(epochs) => output::note(&message::TimesWholeDataMore { epochs: &epochs }.to_string()),
+        Some(epochs) => output::note(&message::EpochsBeforeOverfitting { epochs: &epochs }.to_string()),
         None => {}
     }
 }

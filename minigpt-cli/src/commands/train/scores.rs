@@ -36,9 +36,9 @@ impl Scores {
         if let Some(Scored { set, before: Some(before) }) = base.as_ref().filter(|_| !quiet) {
             let knows = match set.source() {
                 SetSource::Data(path) => {
-                    message::BeforeWhatModelTrained { before: &in_words(before), path: &path }.to_string()
+                    message::ScoreBefore { score: &in_words(before), path: &path }.to_string()
                 }
-                SetSource::Samples => message::DataModelNotFound { loss: &before.loss }.to_string(),
+                SetSource::Samples => message::FormerDataMissing { loss: &before.loss }.to_string(),
             };
             output::note(&knows);
         }
@@ -56,7 +56,7 @@ impl Scores {
                 let (right, asked) = (count(*right), count(*asked));
                 table.row([
                     message::Answers.text(),
-                    &message::QuestionsWordWord { right: &right, asked: &asked }.to_string(),
+                    &message::AnsweredExactly { right: &right, asked: &asked }.to_string(),
                 ]);
             }
             (None, None) => {}
@@ -74,7 +74,7 @@ impl Scores {
 fn forgotten(before: f64, after: f64) -> Option<String> {
     // A loss that is not a number has not stayed.
     let kept = after - before <= FORGOTTEN;
-    (!kept).then(|| message::ModelForgottenMostWhat { after: &after, before: &before }.to_string())
+    (!kept).then(|| message::MostlyForgotten { after: &after, before: &before }.to_string())
 }
 
 impl Scored {
@@ -88,23 +88,23 @@ impl Scored {
 fn change(set: &EvalSet, before: &Score, after: &Score) -> String {
     let of = match set.source() {
         SetSource::Data(path) => path.clone(),
-        SetSource::Samples => message::TextsModelWroteBefore.text().to_owned(),
+        SetSource::Samples => message::OwnTexts.text().to_owned(),
     };
     let (then, now) = (before.loss, after.loss);
     match (before.answers, after.answers) {
         (Some(Answers { right: then_right, .. }), Some(Answers { right, asked })) => {
             let (right, asked, then_right) = (count(right), count(asked), count(then_right));
-            message::QuestionsBeforeLossBefore {
+            message::KeptAnswersAndLoss {
                 right: &right,
                 asked: &asked,
-                of: &of,
+                data: &of,
                 then_right: &then_right,
                 now: &now,
                 then: &then,
             }
             .to_string()
         }
-        _ => message::LossBefore { of: &of, now: &now, then: &then }.to_string(),
+        _ => message::KeptLoss { data: &of, now: &now, then: &then }.to_string(),
     }
 }
 
@@ -113,9 +113,9 @@ fn in_words(score: &Score) -> String {
     match score.answers {
         Some(Answers { right, asked }) => {
             let (right, asked) = (count(right), count(asked));
-            message::QuestionsAnsweredLoss { right: &right, asked: &asked, loss: &loss }.to_string()
+            message::ScoreAnswersAndLoss { right: &right, asked: &asked, loss: &loss }.to_string()
         }
-        None => message::Loss2 { loss: &loss }.to_string(),
+        None => message::ScoreLoss { loss: &loss }.to_string(),
     }
 }
 

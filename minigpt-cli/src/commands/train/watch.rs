@@ -39,7 +39,7 @@ impl Watch {
     pub fn new(quiet: bool, config: &RunConfig, tokenizer: Option<Tokenizer>, shows_end: bool) -> Self {
         let parameters = minigpt_model::parameters::Count::of(&config.model).total;
         let title =
-            message::Parameters { parameters: &count(parameters), path: &config.data.path }.to_string();
+            message::ParametersOn { parameters: &count(parameters), path: &config.data.path }.to_string();
         let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::no_length() };
         let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -69,46 +69,40 @@ impl Watch {
         let smoothed = self.smoothed.map_or(record.loss, |s| 0.95 * s + 0.05 * record.loss);
         self.smoothed = Some(smoothed);
         self.val_loss = record.val_loss.or(self.val_loss);
-        let speed =
-            message::TokensS { tokens_per_second: &count(record.tokens_per_second as u64) }.to_string();
+        let speed = message::Speed { tokens: &count(record.tokens_per_second as u64) }.to_string();
         let memory = machine::resident_memory().map_or_else(String::new, bytes);
         self.bar.set_position(record.step);
         let (loss, lr) = (record.loss, record.lr);
         // What matters most comes first: a narrow terminal shows only that.
         self.show(&[
-            &message::Loss3 { loss: &loss }.to_string(),
+            &message::BarLoss { loss: &loss }.to_string(),
             &left.map_or_else(
                 || "…".to_owned(),
-                |left| message::Left { as_secs_f64: &duration(left.as_secs_f64().round()) }.to_string(),
+                |left| message::TimeLeft { time: &duration(left.as_secs_f64().round()) }.to_string(),
             ),
-            &self.val_loss.map_or_else(String::new, |val| message::Validation3 { val: &val }.to_string()),
+            &self.val_loss.map_or_else(String::new, |val| message::BarValidation { val: &val }.to_string()),
             &speed,
-            &message::Mean { smoothed: &smoothed }.to_string(),
-            &message::Rate { lr: &lr }.to_string(),
+            &message::SmoothedLoss { smoothed: &smoothed }.to_string(),
+            &message::LearningRate { lr: &lr }.to_string(),
             &memory,
         ]);
-        let val =
-            record.val_loss.map_or_else(String::new, |val| message::Validation2 { val: &val }.to_string());
+        let val = record
+            .val_loss
+            .map_or_else(String::new, |val| message::ValidationSuffix { val: &val }.to_string());
         let answers = record.answers.map_or_else(String::new, |Answers { right, asked }| {
-            message::AnswersOf { right: &count(right), asked: &count(asked) }.to_string()
+            message::AnsweredSuffix { right: &count(right), asked: &count(asked) }.to_string()
         });
         let val = val + &answers;
         if let (Some(epoch), Some(mean)) = (record.epoch, record.epoch_loss) {
             let step = count(record.step);
             self.say(
-                &message::EpochStepMeanTraining {
-                    epoch: &epoch,
-                    step: &step,
-                    mean: &mean,
-                    val: &val,
-                    speed: &speed,
-                }
-                .to_string(),
+                &message::EpochLine { epoch: &epoch, step: &step, loss: &mean, val: &val, speed: &speed }
+                    .to_string(),
             );
         } else if record.val_loss.is_some() || record.answers.is_some() || (logged && self.bar.is_hidden()) {
             let StepRecord { step, loss, lr, grad_norm, .. } = record;
             self.say(
-                &message::StepLossRateNorm {
+                &message::StepLine {
                     step: &step,
                     loss: &loss,
                     val: &val,
@@ -127,7 +121,7 @@ pub fn overfitting_in_words(overfitting: &Overfitting) -> [String; 2] {
     let Overfitting { best, val_loss, train_then, train_now } = overfitting;
     let (then, step) = (best.val_loss.unwrap_or(f64::NAN), count(best.step));
     [
-        message::OverfittingSinceStepValidation {
+        message::Overfitting {
             step: &step,
             then: &then,
             val_loss: &val_loss,
@@ -135,7 +129,7 @@ pub fn overfitting_in_words(overfitting: &Overfitting) -> [String; 2] {
             train_now: &train_now,
         }
         .to_string(),
-        message::ModelLearnsDataHeart.text().to_owned(),
+        message::OverfittingAdvice.text().to_owned(),
     ]
 }
 
@@ -157,17 +151,18 @@ impl Observer for Watch {
                     counts::Batches { n: batches_per_epoch }.to_string(),
                 );
                 self.say(
-                    &message::Epoch { title: &title, steps: &steps, from: &from, epoch: &epoch }.to_string(),
+                    &message::Started { title: &title, steps: &steps, from: &from, per_epoch: &epoch }
+                        .to_string(),
                 );
                 if is_over {
-                    self.say(message::RunMadeAllSteps.text());
+                    self.say(message::AlreadyFinished.text());
                 }
             }
             Event::Step { record, logged, left } => self.step(record, logged, left),
             Event::Evaluating { done, batches, .. } => {
                 self.show(&[
                     message::Evaluating.text(),
-                    &message::Batches { done: &count(done), batches: &count(batches) }.to_string(),
+                    &message::EvaluatedBatches { done: &count(done), all: &count(batches) }.to_string(),
                 ]);
             }
             Event::Saving { .. } => self.show(&[message::Saving.text()]),

@@ -1,6 +1,8 @@
 //! The libraries' messages in Chinese, one file per crate. A library's messages are typed and English by `Display`; each
 //! `match` here names every variant, so that the compiler proves that none is missing.
 
+mod formats;
+mod model;
 mod scaling;
 
 use std::error::Error;
@@ -38,6 +40,14 @@ macro_rules! known {
 
 /// One cause of an error in Chinese, if it is one of ours.
 pub(super) fn of_error(cause: &(dyn Error + 'static)) -> Option<String> {
-    known!(cause, minigpt_scaling::Error);
+    known!(
+        cause,
+        minigpt_formats::Error,
+        minigpt_formats::gguf::UnknownFileType,
+        minigpt_kernels::UnknownElementType,
+        minigpt_model::Error,
+        minigpt_model::UnknownSite,
+        minigpt_scaling::Error,
+    );
     None
 }
