@@ -2,8 +2,10 @@
 //! `match` here names every variant, so that the compiler proves that none is missing.
 
 mod formats;
+mod minigpt;
 mod model;
 mod scaling;
+mod settings;
 
 use std::error::Error;
 use std::fmt::Display;
@@ -42,6 +44,8 @@ macro_rules! known {
 pub(super) fn of_error(cause: &(dyn Error + 'static)) -> Option<String> {
     known!(
         cause,
+        ::minigpt::Error,
+        ::minigpt::settings::SettingError,
         minigpt_formats::Error,
         minigpt_formats::gguf::UnknownFileType,
         minigpt_kernels::UnknownElementType,
@@ -50,4 +54,14 @@ pub(super) fn of_error(cause: &(dyn Error + 'static)) -> Option<String> {
         minigpt_scaling::Error,
     );
     None
+}
+
+/// An error of another crate inside of one, in Chinese.
+fn of_other(error: &(dyn Error + 'static)) -> String {
+    of_error(error).unwrap_or_else(|| of_text(&error.to_string()))
+}
+
+/// A message that is not typed yet.
+fn of_text(text: &str) -> String {
+    super::translated(text).into_owned()
 }
