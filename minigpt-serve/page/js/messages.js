@@ -66,7 +66,7 @@ export const CHINESE = [
   ],
   ["this model has no tokenizer: give token ids", "这个模型没有分词器，请输入词元编号。"],
   [
-    "character {} of the text is {character} (U+{}), which is not in the vocabulary, and the vocabulary has no <unk> to stand for it",
+    "character {} of the text is {character} (U+{}), which is not in the vocabulary, and there is no <unk> token to replace it",
     "文字的第 {1} 个字符 {2} 不在模型的词表里，词表里也没有代表未知字符的 <unk>。",
   ],
   [
@@ -74,7 +74,7 @@ export const CHINESE = [
     "文字的第 {1} 个字节是 0x{2}，词表里没有对应的词元。",
   ],
   [
-    "id {id} at position {position} is beyond the vocabulary of {vocab_size} tokens",
+    "id {id} at position {position} is outside the vocabulary of {vocab_size} tokens",
     "位置 {2} 的编号 {1} 超出了词表（共 {3} 个词元）。",
   ],
   [

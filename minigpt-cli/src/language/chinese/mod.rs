@@ -2,7 +2,9 @@
 //! `match` here names every variant, so that the compiler proves that none is missing.
 
 mod scaling;
+mod tokenizer;
 
+use super::translated;
 use std::error::Error;
 use std::fmt::Display;
 
@@ -36,8 +38,18 @@ macro_rules! known {
     };
 }
 
+/// The error of another crate inside of one of these, in Chinese.
+fn of_source(error: &(dyn Error + 'static)) -> String {
+    of_error(error).unwrap_or_else(|| translated(&error.to_string()).into_owned())
+}
+
 /// One cause of an error in Chinese, if it is one of ours.
 pub(super) fn of_error(cause: &(dyn Error + 'static)) -> Option<String> {
-    known!(cause, minigpt_scaling::Error);
-    None
+    known!(cause, minigpt_scaling::Error, minigpt_tokenizer::Error,);
+    // The facade's own messages are still in the .po files; these are not.
+    match cause.downcast_ref::<minigpt::Error>()? {
+        minigpt::Error::Scaling(error) => Some(error.chinese()),
+        minigpt::Error::Tokenizer(error) => Some(error.chinese()),
+        _ => None,
+    }
 }
