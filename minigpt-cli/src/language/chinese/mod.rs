@@ -1,6 +1,7 @@
 //! The libraries' messages in Chinese, one file per crate. A library's messages are typed and English by `Display`; each
 //! `match` here names every variant, so that the compiler proves that none is missing.
 
+mod generate;
 mod insight;
 mod scaling;
 mod tokenizer;
@@ -46,9 +47,16 @@ fn of_source(error: &(dyn Error + 'static)) -> String {
 
 /// One cause of an error in Chinese, if it is one of ours.
 pub(super) fn of_error(cause: &(dyn Error + 'static)) -> Option<String> {
-    known!(cause, minigpt_insight::Error, minigpt_scaling::Error, minigpt_tokenizer::Error,);
+    known!(
+        cause,
+        minigpt_generate::Error,
+        minigpt_insight::Error,
+        minigpt_scaling::Error,
+        minigpt_tokenizer::Error,
+    );
     // The facade's own messages are still in the .po files; these are not.
     match cause.downcast_ref::<minigpt::Error>()? {
+        minigpt::Error::Generate(error) => Some(error.chinese()),
         minigpt::Error::Insight(error) => Some(error.chinese()),
         minigpt::Error::Scaling(error) => Some(error.chinese()),
         minigpt::Error::Tokenizer(error) => Some(error.chinese()),
