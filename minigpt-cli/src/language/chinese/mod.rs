@@ -1,6 +1,7 @@
 //! The libraries' messages in Chinese, one file per crate. A library's messages are typed and English by `Display`; each
 //! `match` here names every variant, so that the compiler proves that none is missing.
 
+mod chat;
 mod generate;
 mod insight;
 mod scaling;
@@ -49,6 +50,8 @@ fn of_source(error: &(dyn Error + 'static)) -> String {
 pub(super) fn of_error(cause: &(dyn Error + 'static)) -> Option<String> {
     known!(
         cause,
+        minigpt::chat::Error,
+        minigpt::chat::TemplateCause,
         minigpt_generate::Error,
         minigpt_insight::Error,
         minigpt_scaling::Error,
@@ -56,6 +59,7 @@ pub(super) fn of_error(cause: &(dyn Error + 'static)) -> Option<String> {
     );
     // The facade's own messages are still in the .po files; these are not.
     match cause.downcast_ref::<minigpt::Error>()? {
+        minigpt::Error::Chat(error) => Some(error.chinese()),
         minigpt::Error::Generate(error) => Some(error.chinese()),
         minigpt::Error::Insight(error) => Some(error.chinese()),
         minigpt::Error::Scaling(error) => Some(error.chinese()),
