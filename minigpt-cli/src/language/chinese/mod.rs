@@ -1,10 +1,15 @@
 //! The libraries' messages in Chinese, one file per crate. A library's messages are typed and English by `Display`; each
 //! `match` here names every variant, so that the compiler proves that none is missing.
 
+mod chat;
 mod formats;
+mod generate;
+mod insight;
 mod model;
 mod scaling;
+mod tokenizer;
 
+use super::translated;
 use std::error::Error;
 use std::fmt::Display;
 
@@ -38,16 +43,34 @@ macro_rules! known {
     };
 }
 
+/// The error of another crate inside of one of these, in Chinese.
+fn of_source(error: &(dyn Error + 'static)) -> String {
+    of_error(error).unwrap_or_else(|| translated(&error.to_string()).into_owned())
+}
+
 /// One cause of an error in Chinese, if it is one of ours.
 pub(super) fn of_error(cause: &(dyn Error + 'static)) -> Option<String> {
     known!(
         cause,
+        minigpt::chat::Error,
+        minigpt::chat::TemplateCause,
         minigpt_formats::Error,
         minigpt_formats::gguf::UnknownFileType,
+        minigpt_generate::Error,
+        minigpt_insight::Error,
         minigpt_kernels::UnknownElementType,
         minigpt_model::Error,
         minigpt_model::UnknownSite,
         minigpt_scaling::Error,
+        minigpt_tokenizer::Error,
     );
-    None
+    // The facade's own messages are still in the .po files; these are not.
+    match cause.downcast_ref::<minigpt::Error>()? {
+        minigpt::Error::Chat(error) => Some(error.chinese()),
+        minigpt::Error::Generate(error) => Some(error.chinese()),
+        minigpt::Error::Insight(error) => Some(error.chinese()),
+        minigpt::Error::Scaling(error) => Some(error.chinese()),
+        minigpt::Error::Tokenizer(error) => Some(error.chinese()),
+        _ => None,
+    }
 }
