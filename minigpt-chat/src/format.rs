@@ -10,6 +10,7 @@ use minigpt_tokenizer::{SEP, Tokenizer};
 use minijinja::Value;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
 /// How a model expects to be spoken to.
@@ -134,13 +135,19 @@ impl Format {
         self.encode(tokenizer, &[turn]).map(Some)
     }
 
-    /// In words.
+    /// A short description.
     pub fn describe(&self) -> &'static str {
         match self {
             Self::Qa => "question <sep> answer <sep>, as the model was trained",
             Self::Template(_) => "the model's own chat template",
-            Self::Plain => "plain: the model goes on with your text",
+            Self::Plain => "plain: the model continues your text",
         }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(self.describe())
     }
 }
 

@@ -7,7 +7,7 @@
 //! and joining texts makes a name. Where not, only whole names are guarded; and in the model's own words not even these,
 //! if the template looks for them there, as for a `</think>`.
 
-use crate::error::{Error, Result};
+use crate::error::{ConversationProblem, Error, Result};
 use crate::format::render;
 use crate::talk::{Talk, TalkEnd};
 use minigpt_data::{EncodedRecord, Role, Turn};
@@ -70,10 +70,7 @@ pub(crate) fn encode_example(
 }
 
 fn not_in_order() -> Error {
-    Error::Conversation(
-        "the model's chat template does not write this conversation turn by turn, so its answers can't be told apart"
-            .to_owned(),
-    )
+    ConversationProblem::NotTurnByTurn.into()
 }
 
 /// The text of a conversation with guards in it, where the template does not mind them.
@@ -125,7 +122,7 @@ fn guard(tokenizer: &Tokenizer, template: &ChatTemplate, talk: &Talk) -> Result<
     talk.any(&note);
     let used = used.into_inner();
     let free = ('\u{E000}'..='\u{F8FF}').find(|c| !used.contains(c));
-    free.ok_or_else(|| Error::Conversation("the texts use every private character of Unicode".to_owned()))
+    Ok(free.ok_or(ConversationProblem::NoPrivateCharacter)?)
 }
 
 /// The text with a guard behind every character with which a name can begin.

@@ -24,7 +24,7 @@ mod talk;
 mod template;
 mod tools;
 
-pub use error::{Error, Result};
+pub use error::{ConversationProblem, Error, Result, TemplateCause, TemplateFailure, TemplateProblem};
 pub use format::{Format, role_name};
 pub use talk::{Message, Talk, TalkEnd};
 pub use template::today;

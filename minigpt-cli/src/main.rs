@@ -31,6 +31,7 @@ use arguments::Understood;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Parser, Subcommand};
 use language::Language;
+use minigpt::SettingError;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -267,14 +268,14 @@ fn is_taken(cause: &(dyn std::error::Error + 'static)) -> bool {
     source.kind() == std::io::ErrorKind::AddrInUse
 }
 
-/// Whether a setting does not exist and none has nearly its name.
+/// Whether a setting is unknown, and none has a similar name.
 fn has_no_guess(cause: &(dyn std::error::Error + 'static)) -> bool {
     let boxed = || cause.downcast_ref::<Box<minigpt::Error>>().map(Box::as_ref);
     match cause.downcast_ref().or_else(boxed) {
         Some(minigpt::Error::Place { cause, .. }) => {
-            matches!(**cause, minigpt::Error::NoSetting { near: None, .. })
+            matches!(**cause, SettingError::Unknown { near: None, .. })
         }
-        Some(minigpt::Error::NoSetting { near, .. }) => near.is_none(),
+        Some(minigpt::Error::Setting(error)) => matches!(error, SettingError::Unknown { near: None, .. }),
         _ => false,
     }
 }

@@ -1,7 +1,7 @@
 //! The model that a command is given: what it may be and how it is found, the same for every command.
 
 use crate::device::DeviceKind;
-use crate::language::t;
+use crate::language::{local, t};
 use crate::progress::Progress;
 use crate::{dtype, output};
 use anyhow::Result;
@@ -78,7 +78,7 @@ impl ProductArgs {
         if self.exact && !model.gpt.element_types().into_iter().any(ElementType::is_quantized) {
             output::note(&t!("--exact has no effect: the matrices of {} are not quantised", place.display()));
         }
-        model.warnings().iter().for_each(|warning| output::note(warning));
+        model.warnings().iter().for_each(|warning| output::note(&local(warning)));
         Ok(model)
     }
 }

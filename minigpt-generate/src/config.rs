@@ -1,14 +1,15 @@
 //! How to decode: every setting, under the name and with the meaning that Hugging Face's `generate` gives it.
 
 use crate::constraint::Constraint;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SettingLimit, SettingProblem, SettingRange};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
+use std::fmt;
 
 /// Below this a temperature counts as 0: the likeliest token, always.
 const COLDEST: f64 = 1e-6;
 
-/// Above this, drawing is as good as uniform: such a temperature is a mistake.
+/// Above this, sampling is practically uniform: such a temperature is a mistake.
 const HOTTEST: f64 = 100.0;
 
 /// Texts that are written at once for a prompt: each has keys and values of its own.
@@ -56,7 +57,7 @@ pub struct GenerationConfig {
     pub early_stopping: EarlyStopping,
     /// How many continuations of each prompt to return.
     pub num_return_sequences: usize,
-    /// What an empty prompt begins with.
+    /// First token of an empty prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bos_token_id: Option<u32>,
     /// Tokens that end a text. In JSON one or a list.
@@ -156,20 +157,40 @@ impl From<EarlyStopping> for Value {
     }
 }
 
+/// A sampling setting that has no effect, because decoding is greedy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct IgnoredSetting {
+    /// The name of the setting.
+    pub name: &'static str,
+    /// Its value.
+    pub value: f64,
+    /// Whether `do_sample` is on: then it is the temperature of 0 that makes decoding greedy.
+    pub do_sample: bool,
+}
+
+impl fmt::Display for IgnoredSetting {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Self { name, value, do_sample } = self;
+        let reason = if *do_sample { "temperature is 0" } else { "do_sample is false" };
+        write!(f, "{name} is {value}, but {reason}: the likeliest token is always chosen")
+    }
+}
+
 impl GenerationConfig {
     /// The settings of a `generation_config.json`: what it leaves out, or says is null, is as by default, and what
     /// this crate does not know is passed over.
     pub fn from_json(text: &str) -> Result<Self> {
-        let not_json = |error: serde_json::Error| Error::config("the generation config", error.to_string());
-        let mut fields: Map<String, Value> = serde_json::from_str(text).map_err(not_json)?;
+        let mut fields: Map<String, Value> = serde_json::from_str(text).map_err(Error::ConfigJson)?;
         fields.retain(|_, value| !value.is_null());
         // Each alone first, for serde does not say which field it dislikes.
         for (name, value) in &fields {
             let alone = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
-            let bad = |error: serde_json::Error| Error::config(name, format!("is {value}: {error}"));
-            serde_json::from_value::<Self>(alone).map_err(bad)?;
+            serde_json::from_value::<Self>(alone).map_err(|error| {
+                let (value, reason) = (value.to_string(), error.to_string());
+                Error::config(name, SettingProblem::WrongType { value, reason })
+            })?;
         }
-        let config: Self = serde_json::from_value(Value::Object(fields)).map_err(not_json)?;
+        let config: Self = serde_json::from_value(Value::Object(fields)).map_err(Error::ConfigJson)?;
         config.validate()?;
         Ok(config)
     }
@@ -184,7 +205,7 @@ impl GenerationConfig {
         self.repetition_penalty != 1.0 || self.frequency_penalty != 0.0 || self.presence_penalty != 0.0
     }
 
-    /// Settings that are accepted and change nothing, in words: those of sampling, where the likeliest token always comes.
+    /// Sampling settings that have no effect because decoding is greedy.
     ///
     /// ```
     /// use minigpt_generate::GenerationConfig;
@@ -192,12 +213,11 @@ impl GenerationConfig {
     /// let config = GenerationConfig { temperature: 0.7, ..GenerationConfig::default() };
     /// assert_eq!(config.warnings(), ["temperature is 0.7, but do_sample is false: the likeliest token always comes"]);
     /// ```
-    pub fn warnings(&self) -> Vec<String> {
+    pub fn warnings(&self) -> Vec<IgnoredSetting> {
         let usual = Self::default();
         if !self.is_greedy() {
             return Vec::new();
         }
-        let reason = if self.do_sample { "temperature is 0" } else { "do_sample is false" };
         let warm = !self.do_sample && self.temperature >= COLDEST && self.temperature != usual.temperature;
         let set = [
             ("temperature", self.temperature, warm),
@@ -207,9 +227,7 @@ impl GenerationConfig {
         ];
         set.into_iter()
             .filter(|(.., set)| *set)
-            .map(|(name, value, _)| {
-                format!("{name} is {value}, but {reason}: the likeliest token always comes")
-            })
+            .map(|(name, value, _)| IgnoredSetting { name, value, do_sample: self.do_sample })
             .collect()
     }
 
@@ -224,34 +242,29 @@ impl GenerationConfig {
     pub fn validate_for(&self, vocab_size: usize) -> Result<()> {
         self.validate()?;
         if self.num_beams > vocab_size {
-            return wrong("num_beams", "at most the vocabulary", self.num_beams, vocab_size);
+            return wrong("num_beams", SettingLimit::Vocabulary, self.num_beams, vocab_size);
         }
         let banned = [("suppress_tokens", &self.suppress_tokens)].into_iter();
         let banned = banned.chain(self.bad_words_ids.iter().map(|word| ("bad_words_ids", word)));
         for (field, ids) in banned {
             if let Some(id) = ids.iter().find(|&&id| id as usize >= vocab_size) {
-                let message = format!("names token {id}, outside of the vocabulary of {vocab_size} tokens");
-                return Err(Error::config(field, message));
+                return Err(Error::config(field, SettingProblem::UnknownToken { id: *id, vocab_size }));
             }
         }
         Ok(())
     }
 
     fn validate_lengths(&self) -> Result<()> {
-        require(self.max_new_tokens > 0, "max_new_tokens", "at least 1", self.max_new_tokens)?;
-        if self.min_new_tokens > self.max_new_tokens {
-            return wrong(
-                "min_new_tokens",
-                "at most max_new_tokens",
-                self.min_new_tokens,
-                self.max_new_tokens,
-            );
+        let most = self.max_new_tokens;
+        require(most > 0, "max_new_tokens", SettingRange::AtLeastOne, most as f64)?;
+        if self.min_new_tokens > most {
+            return wrong("min_new_tokens", SettingLimit::MaxNewTokens, self.min_new_tokens, most);
         }
         if self.stop_strings.iter().any(String::is_empty) {
-            return Err(Error::config("stop_strings", "has an empty string, which ends every text at once"));
+            return Err(Error::config("stop_strings", SettingProblem::EmptyString));
         }
         if self.bad_words_ids.iter().any(Vec::is_empty) {
-            return Err(Error::config("bad_words_ids", "has a word without tokens"));
+            return Err(Error::config("bad_words_ids", SettingProblem::EmptyWord));
         }
         Ok(())
     }
@@ -259,63 +272,56 @@ impl GenerationConfig {
     fn validate_filters(&self) -> Result<()> {
         let Self { temperature, top_p, min_p, repetition_penalty, .. } = *self;
         let positive = |x: f64| x.is_finite() && x > 0.0;
-        let range = "from 0 (greedy) to 100";
-        require((0.0..=HOTTEST).contains(&temperature), "temperature", range, temperature)?;
-        require(positive(top_p) && top_p <= 1.0, "top_p", "above 0 and at most 1", top_p)?;
-        require((0.0..=1.0).contains(&min_p), "min_p", "from 0 to 1", min_p)?;
-        let range = "from 0.01 to 100";
-        let in_range = (0.01..=100.0).contains(&repetition_penalty);
-        require(in_range, "repetition_penalty", range, repetition_penalty)?;
+        let in_range = (0.0..=HOTTEST).contains(&temperature);
+        require(in_range, "temperature", SettingRange::Temperature(HOTTEST), temperature)?;
+        require(positive(top_p) && top_p <= 1.0, "top_p", SettingRange::Share, top_p)?;
+        from_to(0.0, 1.0, "min_p", min_p)?;
+        from_to(0.01, 100.0, "repetition_penalty", repetition_penalty)?;
         let Self { frequency_penalty, presence_penalty, .. } = *self;
         for (field, penalty) in
             [("frequency_penalty", frequency_penalty), ("presence_penalty", presence_penalty)]
         {
-            require((-2.0..=2.0).contains(&penalty), field, "from -2 to 2", penalty)?;
+            from_to(-2.0, 2.0, field, penalty)?;
         }
         Ok(())
     }
 
     fn validate_beams(&self) -> Result<()> {
         let Self { num_beams, num_return_sequences: n, length_penalty, .. } = *self;
-        let rows = |n| (1..=MOST_ROWS).contains(&n);
-        require(rows(num_beams), "num_beams", "from 1 to 65536", num_beams)?;
-        require(rows(n), "num_return_sequences", "from 1 to 65536", n)?;
-        require(length_penalty.is_finite(), "length_penalty", "a number", length_penalty)?;
+        from_to(1.0, MOST_ROWS as f64, "num_beams", num_beams as f64)?;
+        from_to(1.0, MOST_ROWS as f64, "num_return_sequences", n as f64)?;
+        require(length_penalty.is_finite(), "length_penalty", SettingRange::Finite, length_penalty)?;
         if num_beams > 1 && !self.is_greedy() {
-            return Err(Error::config(
-                "num_beams",
-                format!("is {num_beams}, but beams do not sample: turn do_sample off"),
-            ));
+            return Err(Error::config("num_beams", SettingProblem::SampledBeams(num_beams)));
         }
         if num_beams > 1 && self.constraint.is_some() {
-            let message = format!("must be 1 where a schema or grammar is given, but is {num_beams}");
-            return Err(Error::config("num_beams", message));
+            return Err(Error::config("num_beams", SettingProblem::BeamsWithGrammar(num_beams)));
         }
         if self.min_new_tokens > 0 && self.constraint.is_some() {
-            let min = self.min_new_tokens;
-            let message = format!(
-                "must be 0 where a schema or grammar is given, but is {min}: the text ends where the grammar does"
-            );
-            return Err(Error::config("min_new_tokens", message));
+            let problem = SettingProblem::MinimumWithGrammar(self.min_new_tokens);
+            return Err(Error::config("min_new_tokens", problem));
         }
         if num_beams > 1 && n > num_beams {
-            return wrong("num_return_sequences", "at most num_beams", n, num_beams);
+            return wrong("num_return_sequences", SettingLimit::NumBeams, n, num_beams);
         }
         if num_beams == 1 && n > 1 && self.is_greedy() {
-            let message = format!("is {n}, but greedy decoding has one answer only: sample, or use beams");
-            return Err(Error::config("num_return_sequences", message));
+            return Err(Error::config("num_return_sequences", SettingProblem::OneGreedyAnswer(n)));
         }
         Ok(())
     }
 }
 
-fn require(holds: bool, field: &str, rule: &str, value: impl std::fmt::Display) -> Result<()> {
-    if holds { Ok(()) } else { Err(Error::config(field, format!("must be {rule}, but is {value}"))) }
+fn require(holds: bool, field: &str, range: SettingRange, value: f64) -> Result<()> {
+    if holds { Ok(()) } else { Err(Error::config(field, SettingProblem::OutOfRange { range, value })) }
+}
+
+fn from_to(least: f64, most: f64, field: &str, value: f64) -> Result<()> {
+    require((least..=most).contains(&value), field, SettingRange::FromTo(least, most), value)
 }
 
 /// The error of a number above its limit.
-fn wrong(field: &str, rule: &str, value: usize, limit: usize) -> Result<()> {
-    Err(Error::config(field, format!("must be {rule} ({limit}), but is {value}")))
+fn wrong(field: &str, limit: SettingLimit, value: usize, most: usize) -> Result<()> {
+    Err(Error::config(field, SettingProblem::TooLarge { limit, most, value }))
 }
 
 fn one_or_many<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
@@ -364,14 +370,17 @@ mod tests {
     #[test]
     fn what_only_sampling_uses_is_warned_of_where_nothing_is_sampled() {
         let greedy = GenerationConfig { temperature: 0.7, top_p: 0.9, ..GenerationConfig::default() };
-        let warnings = greedy.warnings();
+        let warnings: Vec<String> = greedy.warnings().iter().map(ToString::to_string).collect();
         assert_eq!(warnings.len(), 2, "{warnings:?}");
         assert!(warnings[0].starts_with("temperature is 0.7") && warnings[1].starts_with("top_p is 0.9"));
-        assert_eq!(GenerationConfig { do_sample: true, ..greedy }.warnings(), [""; 0]);
+        assert_eq!(GenerationConfig { do_sample: true, ..greedy }.warnings(), []);
         let cold =
             GenerationConfig { do_sample: true, temperature: 0.0, top_k: 5, ..GenerationConfig::default() };
-        assert_eq!(cold.warnings(), ["top_k is 5, but temperature is 0: the likeliest token always comes"]);
-        assert_eq!(GenerationConfig::default().warnings(), [""; 0]);
+        assert_eq!(
+            cold.warnings()[0].to_string(),
+            "top_k is 5, but temperature is 0: the likeliest token is always chosen"
+        );
+        assert_eq!(GenerationConfig::default().warnings(), []);
     }
 
     #[test]
@@ -406,9 +415,12 @@ mod tests {
         );
         assert!(complaint(|c| c.num_beams = 2).contains("beams do not sample"));
         let beams = |n| move |c: &mut GenerationConfig| (c.do_sample, c.num_beams) = (false, n);
-        assert_eq!(complaint(beams(11)), "num_beams must be at most the vocabulary (10), but is 11");
+        assert_eq!(
+            complaint(beams(11)),
+            "num_beams must be at most the size of the vocabulary (10), but is 11"
+        );
         assert!(
-            complaint(|c| (c.do_sample, c.num_return_sequences) = (false, 2)).contains("one answer only")
+            complaint(|c| (c.do_sample, c.num_return_sequences) = (false, 2)).contains("only one answer")
         );
         assert!(
             complaint(|c| (c.do_sample, c.num_beams, c.num_return_sequences) = (false, 2, 3))

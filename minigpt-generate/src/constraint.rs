@@ -16,6 +16,7 @@
 //! # Ok::<(), minigpt_generate::Error>(())
 //! ```
 
+use crate::constraint_error::ConstraintProblem;
 use crate::error::{Error, Result};
 use crate::gbnf;
 use llguidance::api::{ParserLimits, StopReason, TopLevelGrammar};
@@ -50,7 +51,7 @@ const COMPILER_STACK: usize = 64 << 20;
 /// model can go on with it for ever.
 const WHITE_SPACE: &str = r"\x20|\n{1,2}[\x20\t]{0,20}";
 
-/// What a text has to look like.
+/// The form that a text must have.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Grammar {
@@ -84,7 +85,7 @@ pub(crate) struct ConstraintState {
     created: (usize, usize),
 }
 
-/// What may follow.
+/// The tokens that may follow.
 pub(crate) enum Allowed {
     /// Nothing: the text is complete.
     End,
@@ -108,14 +109,14 @@ impl GrammarCompiler {
         let words: Vec<Vec<u8>> = (0..vocab_size.min(tokenizer.vocab_size()) as u32).map(word).collect();
         let bytes: usize = words.iter().map(Vec::len).sum();
         if bytes > MOST_VOCABULARY_BYTES {
-            let message = format!("{bytes} bytes of tokens, more than the {MOST_VOCABULARY_BYTES} supported");
-            return Err(Error::constraint(message));
+            let most = MOST_VOCABULARY_BYTES;
+            return Err(ConstraintProblem::VocabularyTooLarge { bytes, most }.into());
         }
         let trie = TokTrie::from(&TokRxInfo::new(words.len() as u32, INVALID_TOKEN), &words);
         let vocabulary: TokEnv = Arc::new(ApproximateTokEnv::new(trie));
         let slices = SlicedBiasComputer::json_slices();
         let mut factory = ParserFactory::new(&vocabulary, InferenceCapabilities::default(), &slices)
-            .map_err(|error| Error::constraint(reason(&error.to_string())))?;
+            .map_err(|error| ConstraintProblem::Engine(reason(&error.to_string())))?;
         factory.quiet();
         // A state takes one or two kB, and every text has its own.
         *factory.limits_mut() = ParserLimits {
@@ -129,7 +130,7 @@ impl GrammarCompiler {
         Ok(Self { factory })
     }
 
-    /// Compiles a grammar. This may take a second: servers call it on a thread that keeps nobody waiting.
+    /// Compiles a grammar. This may take a second: servers should call it on a thread of its own.
     ///
     /// # Errors
     /// The grammar is wrong, too large or can't be enforced, or the vocabulary has no token with which a text could begin.
@@ -140,7 +141,7 @@ impl GrammarCompiler {
             let thread = std::thread::Builder::new().name("grammar".to_owned()).stack_size(COMPILER_STACK);
             match thread.spawn_scoped(scope, compile) {
                 Ok(thread) => thread.join().unwrap_or_else(|panic| Err(Error::panicked(&*panic))),
-                Err(error) => Err(Error::constraint(format!("no thread to compile it: {error}"))),
+                Err(error) => Err(ConstraintProblem::NoThread(error.to_string()).into()),
             }
         });
         Ok(Constraint { start: Arc::new(Mutex::new(compiled?)) })
@@ -153,8 +154,7 @@ impl GrammarCompiler {
         let mut state = ConstraintState::new(parser.deep_clone());
         match state.allowed() {
             Err(_) if state.parser.stop_reason() == StopReason::NoExtensionBias => {
-                let message = "no token of the vocabulary can begin a text that follows it";
-                Err(Error::constraint(message))
+                Err(ConstraintProblem::NoFirstToken.into())
             }
             Err(error) => Err(error),
             Ok(_) => Ok(parser),
@@ -190,7 +190,7 @@ impl ConstraintState {
         Self { parser, created }
     }
 
-    /// What may come next.
+    /// The tokens that may come next.
     ///
     /// # Errors
     /// Nothing may, although the text is not complete; or finding out takes too much.
@@ -203,12 +203,12 @@ impl ConstraintState {
         self.check_work()?;
         match mask {
             Ok(tokens) => Ok(Allowed::Tokens { tokens, end }),
-            // What could follow has no token in this vocabulary.
+            // The vocabulary has no token for any valid continuation.
             Err(_) if self.parser.stop_reason() == StopReason::NoExtensionBias => {
                 if end {
                     Ok(Allowed::End)
                 } else {
-                    Err(Error::constraint("the vocabulary has no token with which the text could go on"))
+                    Err(ConstraintProblem::NoNextToken.into())
                 }
             }
             Err(error) => Err(self.failed(&error)),
@@ -261,9 +261,9 @@ pub(crate) fn mask(logits: &mut [f32], tokens: &SimpleVob, ends: &[u32], end: bo
 }
 
 fn source(grammar: &Grammar) -> Result<TopLevelGrammar> {
-    let check = |bytes: usize| {
+    let check = |bytes: usize| -> Result<(), ConstraintProblem> {
         if bytes > MOST_GRAMMAR_BYTES {
-            Err(Error::constraint(format!("{bytes} bytes, more than the {MOST_GRAMMAR_BYTES} allowed")))
+            Err(ConstraintProblem::TooLarge { bytes, most: MOST_GRAMMAR_BYTES })
         } else {
             Ok(())
         }
@@ -284,7 +284,7 @@ fn source(grammar: &Grammar) -> Result<TopLevelGrammar> {
         Grammar::Choice(choices) => {
             check(choices.iter().map(String::len).sum())?;
             if choices.iter().all(String::is_empty) {
-                return Err(Error::constraint("there is nothing to choose from"));
+                return Err(ConstraintProblem::NoChoices.into());
             }
             let choices: Vec<String> = choices.iter().map(|choice| literal(choice)).collect();
             TopLevelGrammar::from_regex(&choices.join("|"))
@@ -301,17 +301,17 @@ fn with_white_space(schema: &Value) -> Result<Value> {
     let mut schema = match schema {
         Value::Object(schema) => schema.clone(),
         Value::Bool(true) => serde_json::Map::new(),
-        Value::Bool(false) => return Err(Error::constraint("no value satisfies the schema false")),
-        _ => return Err(Error::constraint("a schema must be an object")),
+        Value::Bool(false) => return Err(ConstraintProblem::FalseSchema.into()),
+        _ => return Err(ConstraintProblem::NotAnObject.into()),
     };
     if schema.contains_key("x-guidance") {
-        return Err(Error::constraint("x-guidance is not supported in a schema"));
+        return Err(ConstraintProblem::Keyword("x-guidance").into());
     }
     schema.insert("x-guidance".to_owned(), json!({ "whitespace_pattern": WHITE_SPACE }));
     Ok(Value::Object(schema))
 }
 
-/// What a value inside a schema is.
+/// The role of a value inside a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     /// A schema, or a list of schemas.
@@ -331,7 +331,7 @@ fn check_values(schema: &Value) -> Result<()> {
     let mut values = vec![(schema, 0, Part::Schema)];
     while let Some((value, depth, part)) = values.pop() {
         if depth > DEEPEST_SCHEMA {
-            return Err(Error::constraint(format!("nested more deeply than {DEEPEST_SCHEMA} levels")));
+            return Err(ConstraintProblem::TooDeep(DEEPEST_SCHEMA).into());
         }
         match value {
             Value::Array(array) => values.extend(array.iter().map(|value| (value, depth + 1, part))),
@@ -358,10 +358,11 @@ fn check_values(schema: &Value) -> Result<()> {
 fn check_keywords(schema: &serde_json::Map<String, Value>) -> Result<()> {
     let multiple = schema.get("multipleOf").and_then(Value::as_f64);
     if multiple.is_some_and(|multiple| !MULTIPLES.contains(&multiple)) {
-        return Err(Error::constraint("multipleOf must be from 0.0001 to 10000"));
+        let (least, most) = MULTIPLES.into_inner();
+        return Err(ConstraintProblem::MultipleOf { least, most }.into());
     }
     match NOT_ENFORCED.into_iter().find(|name| schema.contains_key(*name)) {
-        Some(name) => Err(Error::constraint(format!("{name} is not supported in a schema"))),
+        Some(name) => Err(ConstraintProblem::Keyword(name).into()),
         None => Ok(()),
     }
 }
@@ -387,15 +388,15 @@ fn created(parser: &TokenParser) -> (usize, usize) {
 }
 
 fn too_ambiguous() -> Error {
-    Error::constraint("it is too ambiguous or too large: there are too many ways to read the text so far")
+    ConstraintProblem::TooAmbiguous.into()
 }
 
 fn failed(error: &impl fmt::Display) -> Error {
     let message = reason(&error.to_string());
     if message.contains("coerce_one_of") {
-        Error::constraint("oneOf is only supported where its alternatives exclude each other: use anyOf")
+        ConstraintProblem::OverlappingOneOf.into()
     } else {
-        Error::constraint(message)
+        ConstraintProblem::Engine(message).into()
     }
 }
 

@@ -3,6 +3,7 @@
 //! A grammar without recursion becomes one regular expression, unless that would be very long. In any other, every terminal is a single character: a lexer
 //! takes the longest match, and so only terminals of which none begins another keep the meaning of the grammar.
 
+use crate::constraint_error::{ConstraintProblem, GbnfError, GbnfProblem};
 use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -72,29 +73,29 @@ impl<'a> Parser<'a> {
 
     fn finish(self) -> Result<Parsed> {
         let Some(&(root, _)) = self.names.get("root") else {
-            return Err(Error::constraint("the grammar has no rule named root"));
+            return Err(ConstraintProblem::from(GbnfError::NoRoot).into());
         };
         let missing = self.names.iter().filter(|(_, (number, _))| self.rules[*number].is_none());
         if let Some((name, (_, line))) = missing.min_by_key(|(_, (_, line))| *line) {
-            return Err(Error::constraint(format!("line {line}: there is no rule named {name}")));
+            return Err(at_line(*line, GbnfProblem::NoRule((*name).to_owned())));
         }
         Ok(Parsed { rules: self.rules.into_iter().flatten().collect(), root })
     }
 
     fn rule(&mut self) -> Result<()> {
-        let name = self.name().ok_or_else(|| self.wrong("expected the name of a rule"))?;
+        let name = self.name().ok_or_else(|| self.wrong(GbnfProblem::ExpectedName))?;
         let number = self.number(name)?;
         self.space(false);
         if !self.takes("::=") {
-            return Err(self.wrong(&format!("expected ::= after {name}")));
+            return Err(self.wrong(GbnfProblem::ExpectedDefinition(name.to_owned())));
         }
         if self.rules[number].is_some() {
-            return Err(self.wrong(&format!("the rule {name} is defined twice")));
+            return Err(self.wrong(GbnfProblem::DuplicateRule(name.to_owned())));
         }
         self.space(true);
         let body = self.alternatives(0)?;
         if self.peek().is_some() && !self.takes("\n") && !self.takes("\r") {
-            return Err(self.wrong("expected the end of the line"));
+            return Err(self.wrong(GbnfProblem::ExpectedLineEnd));
         }
         self.rules[number] = Some(Rule { body, refers_to: std::mem::take(&mut self.refers_to) });
         self.space(true);
@@ -131,11 +132,8 @@ impl<'a> Parser<'a> {
                     Expression::Character(vec![(0, LAST_CHARACTER)])
                 }
                 '(' => self.group(depth)?,
-                '<' | '!' => {
-                    let message = "tokens such as <name> and <[1]> are not supported: write their text";
-                    return Err(self.wrong(message));
-                }
-                '*' | '+' | '?' | '{' => return Err(self.wrong(&format!("nothing to repeat before {next}"))),
+                '<' | '!' => return Err(self.wrong(GbnfProblem::Token)),
+                '*' | '+' | '?' | '{' => return Err(self.wrong(GbnfProblem::NothingToRepeat(next))),
                 _ => match self.name() {
                     None => break,
                     Some(name) => {
@@ -156,13 +154,13 @@ impl<'a> Parser<'a> {
 
     fn group(&mut self, depth: usize) -> Result<Expression> {
         if depth == DEEPEST_GROUP {
-            return Err(self.wrong(&format!("more than {DEEPEST_GROUP} parentheses inside each other")));
+            return Err(self.wrong(GbnfProblem::TooDeep(DEEPEST_GROUP)));
         }
         self.at += 1;
         self.space(true);
         let inner = self.alternatives(depth + 1)?;
         self.space(true);
-        if self.takes(")") { Ok(inner) } else { Err(self.wrong("expected )")) }
+        if self.takes(")") { Ok(inner) } else { Err(self.wrong(GbnfProblem::Expected(")"))) }
     }
 
     fn repeated(&mut self, mut item: Expression, depth: usize) -> Result<Expression> {
@@ -179,7 +177,7 @@ impl<'a> Parser<'a> {
             self.space(depth > 0);
             item = Expression::Repeated(Box::new(item), least, most);
         }
-        Err(self.wrong("too many repetitions of repetitions"))
+        Err(self.wrong(GbnfProblem::TooManyRepetitions))
     }
 
     /// The numbers of `{m}`, `{m,}` or `{m,n}`, up to its closing brace.
@@ -198,12 +196,7 @@ impl<'a> Parser<'a> {
                 self.at += inner.len();
                 Ok(numbers)
             }
-            None => {
-                let message = format!(
-                    "a repetition has one number, or two with the smaller one first, up to {MOST_REPETITIONS}"
-                );
-                Err(self.wrong(&message))
-            }
+            None => Err(self.wrong(GbnfProblem::Repetition(MOST_REPETITIONS))),
         }
     }
 
@@ -231,29 +224,29 @@ impl<'a> Parser<'a> {
             self.at += 1;
             let last = self.character("]")?;
             if last < first {
-                return Err(self.wrong("the range of a character class ends before it begins"));
+                return Err(self.wrong(GbnfProblem::ReversedRange));
             }
             ranges.push((first, last));
         }
         let ranges = normalized(ranges, negated);
         if ranges.is_empty() {
-            Err(self.wrong("a character class without characters"))
+            Err(self.wrong(GbnfProblem::EmptyClass))
         } else {
             Ok(Expression::Character(ranges))
         }
     }
 
     /// One character of a literal or a class, which may be escaped.
-    fn character(&mut self, closing: &str) -> Result<u32> {
-        let next = self.peek().ok_or_else(|| self.wrong(&format!("expected {closing}")))?;
+    fn character(&mut self, closing: &'static str) -> Result<u32> {
+        let next = self.peek().ok_or_else(|| self.wrong(GbnfProblem::Expected(closing)))?;
         if next == '\n' {
-            return Err(self.wrong(&format!("expected {closing} before the end of the line")));
+            return Err(self.wrong(GbnfProblem::ExpectedBeforeLineEnd(closing)));
         }
         self.at += next.len_utf8();
         if next != '\\' {
             return Ok(next as u32);
         }
-        let escaped = self.peek().ok_or_else(|| self.wrong("expected a character after \\"))?;
+        let escaped = self.peek().ok_or_else(|| self.wrong(GbnfProblem::ExpectedEscape))?;
         self.at += escaped.len_utf8();
         let digits = match escaped {
             'n' => return Ok(u32::from('\n')),
@@ -263,15 +256,13 @@ impl<'a> Parser<'a> {
             'x' => 2,
             'u' => 4,
             'U' => 8,
-            _ => return Err(self.wrong(&format!("unknown escape \\{escaped}"))),
+            _ => return Err(self.wrong(GbnfProblem::UnknownEscape(escaped))),
         };
         let hex = self.text[self.at..].get(..digits).unwrap_or_default();
         let is_hex = hex.len() == digits && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
         let value =
             u32::from_str_radix(hex, 16).ok().filter(|&value| is_hex && char::from_u32(value).is_some());
-        let value = value.ok_or_else(|| {
-            self.wrong(&format!("\\{escaped} needs {digits} hexadecimal digits of a character"))
-        })?;
+        let value = value.ok_or_else(|| self.wrong(GbnfProblem::EscapeDigits { escape: escaped, digits }))?;
         self.at += digits;
         Ok(value)
     }
@@ -289,7 +280,7 @@ impl<'a> Parser<'a> {
             return Ok(number);
         }
         if self.rules.len() == MOST_RULES {
-            return Err(self.wrong(&format!("more than {MOST_RULES} rules")));
+            return Err(self.wrong(GbnfProblem::TooManyRules(MOST_RULES)));
         }
         let number = self.rules.len();
         self.names.insert(name, (number, self.line()));
@@ -326,9 +317,13 @@ impl<'a> Parser<'a> {
         1 + self.text[..self.at].matches('\n').count()
     }
 
-    fn wrong(&self, message: &str) -> Error {
-        Error::constraint(format!("line {}: {message}", self.line()))
+    fn wrong(&self, problem: GbnfProblem) -> Error {
+        at_line(self.line(), problem)
     }
+}
+
+fn at_line(line: usize, problem: GbnfProblem) -> Error {
+    ConstraintProblem::from(GbnfError::Line { line, problem }).into()
 }
 
 /// Ranges in order, without overlaps and surrogates; all others if `negated`.

@@ -4,7 +4,7 @@
 use crate::completion::{Completion, FinishReason};
 use crate::config::GenerationConfig;
 use crate::engine::{EngineConfig, EngineEvent, Request, RequestId, Scheduler};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SettingProblem};
 use crate::explain::Explanation;
 use crate::prompt;
 use minigpt_model::Gpt;
@@ -34,7 +34,7 @@ pub struct Token {
     pub id: u32,
     /// The logarithm of its probability in the model's own eyes, before all filters.
     pub logprob: f64,
-    /// What can be shown of the text now: whole characters, nothing of a stop string. Empty without a tokenizer.
+    /// The text that can be shown now: whole characters, no part of a stop string. Empty without a tokenizer.
     pub text: String,
     /// Why the text ends with this token, if it does.
     pub finish_reason: Option<FinishReason>,
@@ -72,10 +72,10 @@ impl<'a> Generator<'a> {
     ) -> Result<Self> {
         config.validate_for(gpt.config().vocab_size)?;
         if config.num_beams > 1 {
-            return Err(Error::config("num_beams", "must be 1 to write token by token; beams are a search"));
+            return Err(Error::config("num_beams", SettingProblem::StreamedBeams));
         }
         if !config.stop_strings.is_empty() && tokenizer.is_none() {
-            return Err(Error::config("stop_strings", "need a tokenizer, and this model has none"));
+            return Err(Error::config("stop_strings", SettingProblem::NoTokenizer));
         }
         let prompts = prompt::check(prompts, config, gpt.config())?;
         let longest = prompts.iter().map(Vec::len).max().unwrap_or(0).saturating_add(config.max_new_tokens);

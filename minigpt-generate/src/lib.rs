@@ -25,6 +25,7 @@ pub mod beam;
 pub mod completion;
 pub mod config;
 pub mod constraint;
+mod constraint_error;
 pub mod engine;
 mod error;
 pub mod explain;
@@ -40,13 +41,14 @@ pub mod text;
 
 pub use beam::BeamSearch;
 pub use completion::{Completion, FinishReason, generate, generate_explained, generate_watched};
-pub use config::{ContextRule, EarlyStopping, GenerationConfig};
+pub use config::{ContextRule, EarlyStopping, GenerationConfig, IgnoredSetting};
 pub use constraint::{Constraint, Grammar, GrammarCompiler};
+pub use constraint_error::{ConstraintProblem, GbnfError, GbnfProblem};
 pub use engine::{
     Engine, EngineConfig, EngineCounters, EngineEvent, EngineStatus, EngineThread, Refused, Request,
     RequestId, SlotState, SlotStatus, StoppedBy, Ticket, TokenLogprobs, Usage,
 };
-pub use error::{Error, Result};
+pub use error::{Error, PromptProblem, Result, SettingLimit, SettingProblem, SettingRange, WhichPrompt};
 pub use explain::{Alternative, Explanation};
 pub use generator::{Generator, Token};
 pub use probabilities::{Candidate, candidates, log_softmax, logprob};

@@ -1,51 +1,41 @@
-//! Prompts, checked before anything is computed, so that a mistake is told in the caller's terms.
+//! Prompts are checked before anything is computed, so that errors are in the caller's terms.
 
 use crate::config::{ContextRule, GenerationConfig};
-use crate::error::{Error, Result};
+use crate::error::{Error, PromptProblem, Result, WhichPrompt};
 use minigpt_model::Config;
 
 /// The prompts, an empty one replaced by the first token of a text where the settings name it.
 pub fn check(prompts: &[Vec<u32>], config: &GenerationConfig, model: &Config) -> Result<Vec<Vec<u32>>> {
     if prompts.is_empty() {
-        return Err(refuse("the list of prompts", "is empty"));
+        return Err(Error::NoPrompts);
     }
-    let which = |i: usize| {
-        if prompts.len() == 1 {
-            "the prompt".to_owned()
-        } else {
-            format!("prompt {} of {}", i + 1, prompts.len())
-        }
+    let which = |i: usize| match prompts.len() {
+        1 => WhichPrompt::Only,
+        count => WhichPrompt::Of { number: i + 1, count },
     };
-    prompts.iter().enumerate().map(|(i, prompt)| check_one(&which(i), prompt, config, model)).collect()
+    let check = |(i, prompt): (usize, &Vec<u32>)| {
+        check_one(prompt, config, model).map_err(|problem| Error::Prompt { which: which(i), problem })
+    };
+    prompts.iter().enumerate().map(check).collect()
 }
 
-fn check_one(which: &str, prompt: &[u32], config: &GenerationConfig, model: &Config) -> Result<Vec<u32>> {
+fn check_one(prompt: &[u32], config: &GenerationConfig, model: &Config) -> Result<Vec<u32>, PromptProblem> {
     let Config { vocab_size, block_size, .. } = *model;
     let prompt = match (prompt, config.bos_token_id) {
         ([], Some(bos)) => vec![bos],
-        ([], None) => return Err(refuse(which, "is empty: there must be a token to begin with")),
+        ([], None) => return Err(PromptProblem::Empty),
         (prompt, _) => prompt.to_vec(),
     };
-    if let Some(at) = prompt.iter().position(|&id| id as usize >= vocab_size) {
-        let id = prompt[at];
-        let message =
-            format!("has id {id} at position {at}, outside of the vocabulary of {vocab_size} tokens");
-        return Err(refuse(which, message));
+    if let Some(position) = prompt.iter().position(|&id| id as usize >= vocab_size) {
+        return Err(PromptProblem::UnknownToken { id: prompt[position], position, vocab_size });
     }
     if config.context == ContextRule::Stop && prompt.len() > block_size {
-        let message = format!("has {} tokens, more than the model's context of {block_size}", prompt.len());
-        return Err(refuse(which, message));
+        return Err(PromptProblem::TooLong { tokens: prompt.len(), block_size });
     }
     if config.context == ContextRule::Stop && prompt.len() == block_size && config.max_new_tokens > 0 {
-        let message =
-            format!("has {block_size} tokens and fills the model's context: there is no room for an answer");
-        return Err(refuse(which, message));
+        return Err(PromptProblem::NoRoom { block_size });
     }
     Ok(prompt)
-}
-
-fn refuse(which: &str, message: impl Into<String>) -> Error {
-    Error::Prompt { which: which.to_owned(), message: message.into() }
 }
 
 #[cfg(test)]

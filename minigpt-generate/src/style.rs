@@ -1,11 +1,11 @@
-//! Settings by what the text is for, for those who don't think in temperatures.
+//! Sampling settings by purpose: story, code, summary or exact.
 
 use crate::config::GenerationConfig;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SettingProblem};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// What a text is for.
+/// The purpose of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Style {
@@ -23,7 +23,7 @@ impl Style {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Story, Self::Code, Self::Summary, Self::Exact];
 
-    /// The word for it.
+    /// The name of the style.
     pub fn name(self) -> &'static str {
         match self {
             Self::Story => "story",
@@ -33,7 +33,7 @@ impl Style {
         }
     }
 
-    /// Sets `do_sample`, `temperature` and `top_k`, and leaves the rest.
+    /// Sets `do_sample`, `temperature` and `top_k`.
     pub fn apply(self, config: &mut GenerationConfig) {
         let (do_sample, temperature, top_k) = match self {
             Self::Story => (true, 0.9, 40),
@@ -50,9 +50,7 @@ impl FromStr for Style {
 
     fn from_str(name: &str) -> Result<Self> {
         let style = Self::ALL.into_iter().find(|style| style.name() == name);
-        style.ok_or_else(|| {
-            Error::config("style", format!("must be story, code, summary or exact, but is {name}"))
-        })
+        style.ok_or_else(|| Error::config("style", SettingProblem::UnknownStyle(name.to_owned())))
     }
 }
 

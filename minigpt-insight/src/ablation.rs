@@ -1,9 +1,9 @@
-//! Ablation: what becomes of loss, probabilities and text when parts of the model are switched off. What a part writes is
-//! replaced by zero, or by its mean over a reference text, which leaves what it always says and takes away what it says
-//! about this text.
+//! Ablation: the change in loss, probabilities and text when parts of the model are switched off. The output of a part is
+//! replaced by zero, or by its mean over a reference text, which keeps its constant contribution and removes what depends
+//! on this text.
 
 use crate::component::Component;
-use crate::error::{Error, Result};
+use crate::error::{InvalidRequest, Result};
 use crate::subject::{Subject, last_row};
 use crate::surprisal::{Reading, reading_with};
 use candle_core::Tensor;
@@ -40,7 +40,7 @@ pub struct AblationOutcome {
     pub reading: Reading,
     /// The likeliest tokens that follow, one after the other.
     pub continuation: Vec<u32>,
-    /// What they read; none without a tokenizer.
+    /// Their text; none without a tokenizer.
     pub continuation_text: Option<String>,
 }
 
@@ -94,12 +94,12 @@ impl Hook for Ablation {
     }
 }
 
-/// What to compute beside the loss.
+/// What to compute besides the loss.
 #[derive(Debug, Clone, Copy)]
 pub struct AblationOptions {
     /// How many candidates for what comes next.
     pub top: usize,
-    /// How many tokens the text goes on.
+    /// Number of tokens to continue the text by.
     pub continuation: usize,
 }
 
@@ -113,7 +113,7 @@ pub fn ablate(
     options: AblationOptions,
 ) -> Result<AblationReport> {
     if components.is_empty() {
-        return Err(Error::Request("name the parts to switch off".to_owned()));
+        return Err(InvalidRequest::NothingToSwitchOff.into());
     }
     let mut off = match reference {
         Some(reference) => Ablation::mean(subject, components, reference)?,

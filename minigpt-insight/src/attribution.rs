@@ -2,20 +2,20 @@
 //! embedding, every head and every MLP wrote, and what the final norm and the head make of a sum is, with the norm's
 //! deviation held fixed, the sum of what they make of its terms: (c − mean c)/σ · W_U\[t\], with the norm's scale folded in.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, Undefined};
 use crate::rows_at::RowsAt;
 use crate::subject::{Subject, check_position, floats, row, table_row};
 use minigpt_model::{BlockSite, Config, NormPosition, PositionEmbedding, Site};
 use serde::Serialize;
 
-/// Who wrote a token's logit.
+/// A token's logit as a sum over the parts of the model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Attribution {
     /// The shares, in the order of the pass; they sum to `total`.
     pub attribution: Vec<LogitShare>,
     /// The sum of all shares.
     pub total: f64,
-    /// What it is the sum of.
+    /// The terms of the sum.
     pub attribution_of: AttributedToken,
 }
 
@@ -32,7 +32,7 @@ pub struct AttributedToken {
     pub logit: f64,
 }
 
-/// What one part of the model adds to a logit.
+/// The contribution of one part of the model to a logit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LogitShare {
     /// `embed`, `pos_embed`, `3.1` (head 1 of layer 3), `attn.3.bias`, `mlp.3`, `ln_f.bias`, `lm_head.bias`.
@@ -41,7 +41,7 @@ pub struct LogitShare {
     pub layer: Option<usize>,
     /// The head, of one.
     pub head: Option<usize>,
-    /// What it adds.
+    /// The contribution.
     pub logit: f64,
 }
 
@@ -111,15 +111,11 @@ fn dot(a: &[f32], b: impl IntoIterator<Item = f64>) -> f64 {
     a.iter().zip(b).map(|(&a, b)| f64::from(a) * b).sum()
 }
 
-/// Why attribution is not defined for a model, if it is not.
+/// Returns an error if attribution is not defined for a model.
 pub(crate) fn check_defined(config: &Config) -> Result<()> {
     match config.norm_position {
         NormPosition::Pre => Ok(()),
-        NormPosition::Post => Err(Error::Undefined(
-            "attribution is not defined for a post-norm model: every block normalises the whole residual stream anew, so \
-             what a part wrote does not reach the logits as a term of a sum"
-                .to_owned(),
-        )),
+        NormPosition::Post => Err(Undefined::PostNormAttribution.into()),
     }
 }
 
@@ -136,7 +132,7 @@ pub(crate) fn deviation(x: &[f32], epsilon: f64) -> f64 {
     (variance + epsilon).sqrt()
 }
 
-/// Who wrote the logit of a token behind a position; of the likeliest token if none is given.
+/// Attributes the logit of a token after a position to the parts of the model. Default: the likeliest token.
 pub fn attribution(
     subject: &Subject,
     ids: &[u32],

@@ -5,7 +5,7 @@
 use crate::ablation::Ablation;
 use crate::attention::each_layer;
 use crate::component::Component;
-use crate::error::{Error, Result};
+use crate::error::{InvalidRequest, Result};
 use crate::subject::{Subject, floats, row};
 use crate::surprisal::logprob;
 use candle_core::Tensor;
@@ -17,7 +17,7 @@ use serde::Serialize;
 /// By how much a head's share on an end must beat both of its baselines to be called one that looks there.
 pub const BOUNDARY_MARGIN: f64 = 0.1;
 
-/// What ends at a token.
+/// The unit of text that ends at a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Boundary {
@@ -29,7 +29,7 @@ pub enum Boundary {
     Paragraph,
 }
 
-/// What heads make of the ends in a text.
+/// Attention of the heads to the ends in a text.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Boundaries {
     /// How many tokens end something, by kind.
@@ -40,7 +40,7 @@ pub struct Boundaries {
     pub margin: f64,
 }
 
-/// What one head makes of one kind of end.
+/// Attention of one head to one kind of end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct BoundaryHead {
     /// The layer.
@@ -86,7 +86,8 @@ fn boundary(before: &str, token: &str) -> Option<Boundary> {
     ['.', '!', '?', '…', '。', '！', '？', '；'].contains(&last).then_some(Boundary::Sentence)
 }
 
-/// What heads make of the ends in a text, whose kinds [`boundaries_of`] finds. One pass a head, and three more.
+/// Measures the attention of the heads to the ends in a text, whose kinds [`boundaries_of`] finds. Takes one forward pass per
+/// head, and three more.
 pub fn boundaries(
     subject: &Subject,
     ids: &[u32],
@@ -99,7 +100,7 @@ pub fn boundaries(
         .filter(|kind| ends.contains(&Some(*kind)))
         .collect();
     if kinds.is_empty() {
-        return Err(Error::Request("the text has no end of a sentence, a line or a paragraph".to_owned()));
+        return Err(InvalidRequest::NoEnds.into());
     }
     let (shares, logits) = shares(subject, ids, ends, &kinds)?;
     let mut order: Vec<usize> = (0..ids.len()).collect();
@@ -169,7 +170,7 @@ fn frequency(ends: &[Option<Boundary>], kind: Boundary) -> f64 {
     shares.sum::<f64>() / ends.len() as f64
 }
 
-/// The mean loss of the tokens right behind a kind of end; 0 where there is none.
+/// Mean loss of the tokens right after a kind of end; 0 if there are none.
 fn loss_behind(logits: &Tensor, ids: &[u32], ends: &[Option<Boundary>], kind: Boundary) -> Result<f64> {
     let at: Vec<usize> = (0..ids.len() - 1).filter(|&at| ends[at] == Some(kind)).collect();
     let losses = at.iter().map(|&at| Ok(-logprob(&row(logits, at)?, ids[at + 1])));

@@ -1,7 +1,7 @@
 //! The parts of a model that write into its residual stream, and their short names: `3.1` is head 1 of layer 3, `mlp.4`
 //! an MLP, `attn.2` all heads of a layer together, `layer.2` everything that a layer adds.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, InvalidRequest, Result};
 use crate::subject::Subject;
 use minigpt_model::{BlockSite, Site};
 use serde::{Serialize, Serializer};
@@ -18,9 +18,9 @@ pub enum Component {
         /// The head.
         head: usize,
     },
-    /// What the attention of a layer adds, its bias included.
+    /// The output of a layer's attention, including its bias.
     AttentionOf(usize),
-    /// What the MLP of a layer adds, its bias included.
+    /// The output of a layer's MLP, including its bias.
     MlpOf(usize),
     /// Both: the residual stream passes the layer as if it were not there.
     Layer(usize),
@@ -38,7 +38,7 @@ impl Component {
         }
     }
 
-    /// Refuses a part that the model does not have.
+    /// Returns an error if the model has no such part.
     pub fn check(self, subject: &Subject) -> Result<()> {
         let (layer, head) = match self {
             Self::Head { layer, head } => (layer, head),
@@ -80,11 +80,7 @@ impl FromStr for Component {
                 layer => Self::Head { layer: layer.parse().ok()?, head: number },
             })
         };
-        parts().ok_or_else(|| {
-            Error::Request(format!(
-                "there is no part {text:?}: write 3.1 for head 1 of layer 3, or mlp.3, attn.3, layer.3"
-            ))
-        })
+        parts().ok_or_else(|| InvalidRequest::NoPart { name: text.to_owned() }.into())
     }
 }
 

@@ -1,7 +1,7 @@
 //! CoNLL-U: sentences with their words, and which word depends on which in what relation. A text format of ten columns, of
 //! which four are read here: number, form, head, relation; and of the last one whether a space follows.
 
-use crate::error::{Error, Result};
+use crate::error::{InvalidTreebank, Result};
 
 /// A sentence with its dependencies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,27 +59,23 @@ pub fn parse(text: &str) -> Result<Vec<ParsedSentence>> {
         }
     }
     end(&mut words, &mut sentences, begun)?;
-    if sentences.is_empty() {
-        Err(Error::Relations("there is no sentence in it".to_owned()))
-    } else {
-        Ok(sentences)
-    }
+    if sentences.is_empty() { Err(InvalidTreebank::NoSentences.into()) } else { Ok(sentences) }
 }
 
 fn word(line: &str, before: usize, number: usize) -> Result<Option<ParsedWord>> {
-    let wrong = |what: &str| Error::Relations(format!("line {number}: {what}"));
     let columns: Vec<&str> = line.split('\t').collect();
     let [id, form, _, _, _, _, head, relation, _, misc] = columns[..] else {
-        return Err(wrong(&format!("{} columns; CoNLL-U has ten, with tabs between them", columns.len())));
+        return Err(InvalidTreebank::ColumnCount { line: number, columns: columns.len() }.into());
     };
     if id.contains(['-', '.']) {
         return Ok(None);
     }
-    if id.parse() != Ok(before + 1) {
-        return Err(wrong(&format!("the word is numbered {id:?} and should be {}", before + 1)));
+    let expected = before + 1;
+    if id.parse() != Ok(expected) {
+        return Err(InvalidTreebank::WordNumber { line: number, id: id.to_owned(), expected }.into());
     }
     let head: usize =
-        head.parse().map_err(|_| wrong(&format!("the head is {head:?}; it must be a word's number or 0")))?;
+        head.parse().map_err(|_| InvalidTreebank::NotAHead { line: number, head: head.to_owned() })?;
     Ok(Some(ParsedWord {
         form: form.to_owned(),
         space_after: !misc.split('|').any(|entry| entry == "SpaceAfter=No"),
@@ -93,9 +89,7 @@ fn end(words: &mut Vec<ParsedWord>, sentences: &mut Vec<ParsedSentence>, begun: 
         return Ok(());
     }
     if let Some(at) = words.iter().position(|word| word.head.is_some_and(|head| head >= words.len())) {
-        let message =
-            format!("the sentence at line {begun}: word {} depends on a word that is not there", at + 1);
-        return Err(Error::Relations(message));
+        return Err(InvalidTreebank::MissingHead { line: begun, word: at + 1 }.into());
     }
     sentences.push(ParsedSentence { words: std::mem::take(words) });
     Ok(())
@@ -122,9 +116,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_conllu_is_refused_with_its_line() {
+    fn errors_name_the_line() {
         let said = |text: &str| parse(text).unwrap_err().to_string();
-        assert!(said("# nothing\n").contains("no sentence"));
+        assert!(said("# nothing\n").contains("no sentences"));
         assert!(said("The dog\n").contains("line 1: 1 columns"));
         assert!(said(&DOG.replace("\t3\tpunct", "\t9\tpunct")).contains("line 2: word 4"));
         assert!(said(&DOG.replace("\t0\troot", "\t_\troot")).contains("line 4: the head is \"_\""));

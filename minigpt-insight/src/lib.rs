@@ -74,7 +74,7 @@ pub use conllu::{ParsedSentence, ParsedWord};
 pub use copying::Copying;
 pub use detection::{Detection, Detections};
 pub use development::{Appearance, Development, DevelopmentProbe, SnapshotRoles};
-pub use error::{Error, Result};
+pub use error::{Error, InvalidRequest, InvalidTreebank, Result, Undefined};
 pub use lens::{Lens, LensOptions, lens};
 pub use patching::{Patching, Transplant, patch};
 pub use relations::{RELATION_MARGIN, RelationScore, Relations, TokenizedSentence, relations};

@@ -2,7 +2,7 @@
 //! corrupted one; what stood somewhere in the clean pass is put into the corrupted one, and one reads how much of the clean
 //! answer comes back: (patched − corrupt) / (clean − corrupt) of the difference of two logits behind the last token.
 
-use crate::error::{Error, Result};
+use crate::error::{InvalidRequest, Result, Undefined};
 use crate::subject::{Subject, last_row};
 use candle_core::{DType, Tensor};
 use minigpt_model::{BlockSite, Hook, Pass, Recording, Site};
@@ -85,9 +85,7 @@ pub fn patch(
     let clean_logits = last_row(&subject.logits(clean, &mut seen)?)?;
     let corrupt_logits = last_row(&subject.logits(corrupt, &mut Recording::default())?)?;
     let metric = Metric::new(subject, &clean_logits, &corrupt_logits, answer, other)?;
-    let site = |site: Site| {
-        seen.get(site).ok_or_else(|| Error::Undefined(format!("the pass did not come to {site}")))
-    };
+    let site = |site: Site| seen.get(site).ok_or(Undefined::NotReached(site));
 
     let (t, h) = (clean.len(), config.n_head);
     let (mut layers_positions, mut layers_heads) = (Vec::new(), Vec::new());
@@ -107,14 +105,11 @@ fn check_texts(subject: &Subject, clean: &[u32], corrupt: &[u32]) -> Result<usiz
     subject.check_text(clean)?;
     subject.check_text(corrupt)?;
     if clean.len() != corrupt.len() {
-        return Err(Error::Request(format!(
-            "patching needs two texts of as many tokens; these have {} and {}",
-            clean.len(),
-            corrupt.len()
-        )));
+        let (clean, corrupt) = (clean.len(), corrupt.len());
+        return Err(InvalidRequest::DifferentLengths { clean, corrupt }.into());
     }
     let first = clean.iter().zip(corrupt).position(|(a, b)| a != b);
-    first.ok_or_else(|| Error::Request("the two texts are the same: there is nothing to patch".to_owned()))
+    first.ok_or_else(|| InvalidRequest::SameTexts.into())
 }
 
 /// The difference of two logits, and its values in both passes.
@@ -137,7 +132,7 @@ impl Metric {
         let answer = answer.unwrap_or_else(|| subject.likeliest(clean, 1)[0].id);
         let other = match other {
             Some(other) => other,
-            // Where both texts lead to the same token, what the corrupted one would say next to it.
+            // If both texts lead to the same token: the runner-up after the corrupted one.
             None => {
                 let best = subject.likeliest(corrupt, 2);
                 best.iter().find(|token| token.id != answer).map_or(answer, |token| token.id)
@@ -145,17 +140,13 @@ impl Metric {
         };
         if answer == other {
             let name = subject.name(answer).unwrap_or_default();
-            return Err(Error::Request(format!(
-                "both texts lead to the token {answer} {name:?}: name another token to hold it against"
-            )));
+            return Err(InvalidRequest::SameAnswer { id: answer, name }.into());
         }
         let difference =
             |logits: &[f32]| f64::from(logits[answer as usize]) - f64::from(logits[other as usize]);
         let (clean, corrupt) = (difference(clean), difference(corrupt));
         if clean == corrupt {
-            return Err(Error::Undefined(
-                "the difference of the two logits is the same behind both texts: no share of it can come back".to_owned(),
-            ));
+            return Err(Undefined::EqualDifferences.into());
         }
         Ok(Self { answer, other, clean, corrupt })
     }

@@ -4,7 +4,7 @@
 
 use crate::attention::each_layer;
 use crate::conllu::ParsedSentence;
-use crate::error::{Error, Result};
+use crate::error::{InvalidTreebank, Result};
 use crate::subject::{Subject, floats};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ pub struct RelationScore {
     pub hits: f64,
     /// The share of its attention on the partner, a mean over the pairs.
     pub share: f64,
-    /// The offset in words that is right most often.
+    /// The fixed offset, in words, that is right most often.
     pub offset: usize,
     /// In which share of the pairs it is.
     pub offset_hits: f64,
@@ -121,9 +121,7 @@ pub fn relations(subject: &Subject, sentences: &[TokenizedSentence]) -> Result<R
     let mut relations: Vec<RelationScore> =
         tallies.into_iter().map(|(relation, tally)| score(relation, &tally, config.n_head)).collect();
     if relations.is_empty() {
-        return Err(Error::Relations(
-            "no sentence with two related words fits the model's context".to_owned(),
-        ));
+        return Err(InvalidTreebank::NoPairs.into());
     }
     relations.sort_by(|a, b| b.pairs.cmp(&a.pairs).then_with(|| a.relation.cmp(&b.relation)));
     Ok(Relations { relations, margin: RELATION_MARGIN, too_long: sentences.len() - fitting.len() })

@@ -1,7 +1,7 @@
 //! Random tokens, repeated: a text in which nothing but its own first half says what comes next, so that a head that copies
 //! can't hide behind what it knows about language.
 
-use crate::error::{Error, Result};
+use crate::error::{InvalidRequest, Result, Undefined};
 use crate::subject::Subject;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -20,9 +20,9 @@ const MOST_SEQUENCES: usize = 8;
 pub struct RepeatOptions<'a> {
     /// Tokens that no text has in its middle: padding, separators.
     pub never: &'a [u32],
-    /// The distance L at which tokens repeat; up to 50, or half of the context, when absent.
+    /// The distance L at which tokens repeat. Default: 50, or half of the context if that is less.
     pub distance: Option<usize>,
-    /// What tokens and the baseline's weights are drawn from.
+    /// Random seed for the tokens and the baseline's weights.
     pub seed: u64,
 }
 
@@ -43,17 +43,12 @@ impl RepeatedTokens {
         let most = config.block_size / 2;
         let distance = options.distance.unwrap_or(LONGEST.min(most));
         if options.distance.is_some_and(|distance| distance < 2 || distance > most) {
-            return Err(Error::Request(format!(
-                "tokens can't repeat at distance {distance}: twice that must fit the context, so it is from 2 to {most}"
-            )));
+            return Err(InvalidRequest::RepeatDistance { distance, most }.into());
         }
         let ids = 0..config.vocab_size as u32;
         let drawn: Vec<u32> = ids.filter(|id| !options.never.contains(id)).collect();
         if distance < 2 || drawn.is_empty() {
-            return Err(Error::Undefined(format!(
-                "heads are judged on repeated tokens, for which a context of {} tokens is too short",
-                config.block_size
-            )));
+            return Err(Undefined::ContextTooShort { block_size: config.block_size }.into());
         }
         let a_row = 2 * distance * (config.vocab_size + 8 * config.n_embd + 2 * config.n_head * distance);
         let count = (MOST_NUMBERS / a_row).clamp(1, MOST_SEQUENCES);

@@ -1,15 +1,15 @@
-//! Whom one looks at: a model, and what its tokens are called. Every question starts here, and what it names (a layer, a
-//! head, a position) is checked here.
+//! The subject of every question: a model, and the names of its tokens. The layers, heads and positions that a question
+//! names are checked here.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, InvalidRequest, Result};
 use candle_core::{D, DType, Tensor};
 use minigpt_model::{BlockSite, Config, Gpt, Hook, NormPosition, Pass, Site};
 use serde::Serialize;
 
-/// What some ids are in words: of one id the token's name, of several the text. None without a tokenizer.
+/// Decodes ids: one id to the token's name, several to their text. None without a tokenizer.
 pub type Words<'a> = &'a dyn Fn(&[u32]) -> Option<String>;
 
-/// A model that somebody looks into, and what its tokens are called.
+/// The model under inspection, and the names of its tokens.
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
     /// The model.
@@ -44,12 +44,12 @@ impl<'a> Subject<'a> {
         self.gpt.config()
     }
 
-    /// What a token is called.
+    /// The name of a token.
     pub fn name(&self, id: u32) -> Option<String> {
         self.words.and_then(|words| words(&[id]))
     }
 
-    /// What several tokens read.
+    /// The text of several tokens.
     pub fn text(&self, ids: &[u32]) -> Option<String> {
         self.words.and_then(|words| words(ids))
     }
@@ -91,53 +91,51 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Refuses a layer that the model does not have.
+    /// Returns an error if the model has no such layer.
     pub fn check_layer(&self, layer: usize) -> Result<()> {
         match self.config().n_layer {
             count if layer < count => Ok(()),
-            count => Err(Error::Request(format!("there is no layer {layer}: there are 0 to {}", count - 1))),
+            count => Err(InvalidRequest::NoLayer { layer, last: count - 1 }.into()),
         }
     }
 
-    /// Refuses a head that the model does not have.
+    /// Returns an error if the layers have no such head.
     pub fn check_head(&self, head: usize) -> Result<()> {
         match self.config().n_head {
             count if head < count => Ok(()),
-            count => Err(Error::Request(format!("there is no head {head}: there are 0 to {}", count - 1))),
+            count => Err(InvalidRequest::NoHead { head, last: count - 1 }.into()),
         }
     }
 
-    /// Refuses a token that the vocabulary does not have.
+    /// Returns an error if the vocabulary has no such token.
     pub fn check_token(&self, id: u32) -> Result<()> {
         match self.config().vocab_size {
             count if (id as usize) < count => Ok(()),
-            count => Err(Error::Request(format!("there is no token {id}: there are 0 to {}", count - 1))),
+            count => Err(InvalidRequest::NoToken { id, last: count - 1 }.into()),
         }
     }
 
-    /// Refuses a text that is empty or longer than the model's context.
+    /// Returns an error if a text is empty or longer than the model's context.
     pub fn check_text(&self, ids: &[u32]) -> Result<()> {
-        let most = self.config().block_size;
+        let block_size = self.config().block_size;
         match ids.len() {
-            0 => Err(Error::Request("there is no token to look at".to_owned())),
-            tokens if tokens > most => {
-                Err(Error::Request(format!("{tokens} tokens do not fit the model's context of {most}")))
-            }
+            0 => Err(InvalidRequest::EmptyText.into()),
+            tokens if tokens > block_size => Err(InvalidRequest::TextTooLong { tokens, block_size }.into()),
             _ => ids.iter().try_for_each(|&id| self.check_token(id)),
         }
     }
 }
 
-/// Refuses a position that a text does not have.
+/// Returns an error if a text has no such position.
 pub(crate) fn check_position(position: usize, tokens: usize) -> Result<()> {
     if position < tokens {
         Ok(())
     } else {
-        Err(Error::Request(format!("there is no position {position}: there are 0 to {}", tokens - 1)))
+        Err(InvalidRequest::NoPosition { position, last: tokens - 1 }.into())
     }
 }
 
-/// Refuses logits that are no numbers, whose softmax would be none either.
+/// Returns an error unless all logits are finite.
 fn finite(logits: &Tensor) -> Result<()> {
     // A sum is finite only if all are; only a broken model pays for the search.
     if logits.sum_all()?.to_scalar::<f32>()?.is_finite() {

@@ -12,11 +12,11 @@ use crate::projection::Projection;
 use crate::random::Draws;
 use serde::Serialize;
 
-/// Runs that it takes at least: five numbers, one to judge by, one to scatter.
+/// Five parameters, one run to validate on, one for the scatter.
 pub const FEWEST_RUNS: usize = 7;
-/// Runs that are fitted in a time that somebody waits.
+/// More runs would take too long to fit.
 const MOST_RUNS: usize = 5000;
-/// Sizes, and counts of tokens, that there must be at least.
+/// Least number of sizes, and of token counts.
 pub const FEWEST_SIZES: usize = 3;
 /// Where the Huber loss becomes linear when no run was repeated: as Hoffmann et al. have it.
 const DELTA: f64 = 1e-3;
@@ -35,11 +35,11 @@ const NOTHING: f64 = 1e-3;
 /// How to fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FitOptions {
-    /// The residual of ln L from which it counts less; from the scatter of repeated runs, or 0.001, when absent.
+    /// Huber's δ for residuals of ln L. Default: the scatter of repeated runs, or 0.001 without any.
     pub delta: Option<f64>,
-    /// Bootstrap draws behind every interval.
+    /// Bootstrap samples per interval.
     pub draws: usize,
-    /// Where their random numbers begin.
+    /// Random seed.
     pub seed: u64,
 }
 
@@ -53,11 +53,11 @@ impl Default for FitOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeltaSource {
-    /// Somebody said it.
+    /// Given by the caller.
     Given,
     /// From runs that differ in nothing but the seed.
     SeedNoise,
-    /// No run was repeated: the usual one.
+    /// The default, because no run was repeated.
     Usual,
 }
 
@@ -97,16 +97,16 @@ impl LawIntervals {
     }
 }
 
-/// A law with all that is known about it.
+/// A fitted law with its intervals and residuals.
 #[derive(Debug, Clone)]
 pub struct ScalingFit {
     /// The best law.
     pub law: Law,
     /// The summed Huber loss of ln L there.
     pub objective: f64,
-    /// Where that becomes linear.
+    /// The residual from which the Huber loss is linear.
     pub delta: f64,
-    /// Who said so.
+    /// Where δ comes from.
     pub delta_from: DeltaSource,
     /// The scatter of ln L over seeds, where runs were repeated.
     pub noise: Option<f64>,
@@ -131,14 +131,14 @@ impl ScalingFit {
     /// Fits the law to runs.
     ///
     /// # Errors
-    /// Too few runs, sizes or counts of tokens to tell five numbers from.
+    /// Too few runs, sizes or token counts to determine five parameters.
     pub fn new(runs: &[Observation], options: &FitOptions) -> Result<Self> {
         enough(runs)?;
         let noise = seed_noise(runs);
         let (delta, delta_from) = match (options.delta, noise) {
             (Some(delta), _) if delta > 0.0 && delta.is_finite() => (delta, DeltaSource::Given),
             (Some(delta), _) => {
-                return Err(Error::Number(format!("delta is {delta}; it must be more than 0")));
+                return Err(Error::Delta { delta });
             }
             (None, Some(noise)) => (noise.max(LEAST_DELTA), DeltaSource::SeedNoise),
             (None, None) => (DELTA, DeltaSource::Usual),
@@ -243,24 +243,19 @@ fn wider_for_few(freedom: f64) -> f64 {
     (normal + 2.372 / freedom + 2.823 / freedom.powi(2) + 2.556 / freedom.powi(3)) / normal
 }
 
-/// Refuses runs from which five numbers can't be told.
+/// Returns an error if the runs can't determine five parameters.
 fn enough(runs: &[Observation]) -> Result<()> {
     if runs.len() > MOST_RUNS {
-        let count = runs.len();
-        return Err(Error::Number(format!("{count} runs are more than the {MOST_RUNS} that can be fitted")));
+        return Err(Error::TooManyRuns { runs: runs.len(), most: MOST_RUNS });
     }
     let mut tokens: Vec<u64> = runs.iter().map(|run| run.tokens.to_bits()).collect();
     tokens.sort_unstable();
     tokens.dedup();
-    let (sizes, counts) = (by_size(runs).len(), tokens.len());
-    if runs.len() >= FEWEST_RUNS && sizes >= FEWEST_SIZES && counts >= FEWEST_SIZES {
+    let (sizes, token_counts) = (by_size(runs).len(), tokens.len());
+    if runs.len() >= FEWEST_RUNS && sizes >= FEWEST_SIZES && token_counts >= FEWEST_SIZES {
         return Ok(());
     }
-    Err(Error::TooFew(format!(
-        "{} runs of {sizes} sizes and {counts} counts of tokens: the law has five numbers, which takes at least {FEWEST_RUNS} \
-         runs of {FEWEST_SIZES} sizes and {FEWEST_SIZES} counts of tokens",
-        runs.len()
-    )))
+    Err(Error::TooFewRuns { runs: runs.len(), sizes, token_counts })
 }
 
 /// Fits the law to any losses of the same runs.
@@ -450,14 +445,14 @@ mod tests {
     }
 
     #[test]
-    fn too_few_runs_are_refused_in_words() {
+    fn too_few_and_too_many_runs_are_errors() {
         let runs = sweep(0.0, 0);
         let said =
             |runs: &[Observation]| ScalingFit::new(runs, &FitOptions::default()).unwrap_err().to_string();
-        assert!(said(&runs[..6]).starts_with("6 runs of 2 sizes and 4 counts of tokens"));
+        assert!(said(&runs[..6]).starts_with("6 runs of 2 sizes and 4 token counts"));
         assert!(said(&runs[..8]).contains("3 sizes"));
         assert!(said(&[]).starts_with("0 runs"));
-        assert!(said(&vec![runs[0]; 5001]).starts_with("5001 runs are more than"));
+        assert!(said(&vec![runs[0]; 5001]).starts_with("5001 runs are too many to fit"));
     }
 
     #[test]

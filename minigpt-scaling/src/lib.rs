@@ -37,7 +37,7 @@ mod published;
 mod random;
 mod repeated;
 
-pub use error::{Error, Result};
+pub use error::{Error, LineProblem, Result};
 pub use fit::{DeltaSource, FEWEST_RUNS, FEWEST_SIZES, FitOptions, LawIntervals, ScalingFit};
 pub use held_out::{HeldOut, HeldOutErrors};
 pub use interval::{Estimate95, Interval, Undetermined};
@@ -45,5 +45,5 @@ pub use isoflop::{IsoFlop, IsoMinimum, Towards};
 pub use law::{FLOPS, Law, LossTerms, flops};
 pub use observation::{Condition, Observation, RunColumns, RunTable, by_size, seed_noise};
 pub use predict::{BestModel, Doubling, FARTHEST, NARROWEST, Prediction};
-pub use published::{CHINCHILLA, CHINCHILLA_SOURCE, ExpectedLoss, Withheld, expected_loss};
+pub use published::{CHINCHILLA, ExpectedLoss, Source, Withheld, expected_loss};
 pub use repeated::{MUENNIGHOFF, RepeatedFit, RepeatedLaw};

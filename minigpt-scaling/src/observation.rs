@@ -1,6 +1,6 @@
 //! Runs as the law sees them, and the table that they come from.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, LineProblem, Result};
 use crate::law::flops;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -8,37 +8,37 @@ use std::collections::BTreeMap;
 /// No loss, size or count is beyond this.
 const LARGEST: f64 = 1e30;
 
-/// What one run says about the law.
+/// The result of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Observation {
     /// N.
     pub parameters: f64,
-    /// D: tokens seen, repeated ones counted as often as they were seen.
+    /// D: tokens seen, counting repetitions.
     pub tokens: f64,
-    /// How many different tokens there were; `tokens` where none was seen twice.
+    /// Number of distinct tokens; `tokens` if none was seen twice.
     pub unique_tokens: f64,
-    /// What the run reached.
+    /// Final loss.
     pub loss: f64,
 }
 
 impl Observation {
-    /// A run that saw every token once.
+    /// A single-epoch run.
     pub fn new(parameters: f64, tokens: f64, loss: f64) -> Self {
         Self { parameters, tokens, unique_tokens: tokens, loss }
     }
 
-    /// Its arithmetic, 6·N·D.
+    /// Training FLOPs, 6·N·D.
     pub fn flops(&self) -> f64 {
         flops(self.parameters, self.tokens)
     }
 
-    /// How often it went through its data.
+    /// Number of epochs.
     pub fn epochs(&self) -> f64 {
         self.tokens / self.unique_tokens
     }
 }
 
-/// Which columns of a table mean what.
+/// The names of the columns of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunColumns {
     /// N.
@@ -47,7 +47,7 @@ pub struct RunColumns {
     pub tokens: String,
     /// The loss.
     pub loss: String,
-    /// How many different tokens there were, for the law of repeated data.
+    /// Number of distinct tokens, for the law of repeated data.
     pub unique_tokens: Option<String>,
 }
 
@@ -62,10 +62,10 @@ impl Default for RunColumns {
     }
 }
 
-/// A column must say this.
+/// A column, and the value it must have.
 pub type Condition = (String, String);
 
-/// Runs of a table, and how many of its rows say no loss.
+/// The runs of a table, and the number of rows without a loss.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunTable {
     /// The runs.
@@ -114,33 +114,34 @@ impl RunTable {
                 loss: number(loss)?,
             });
         }
-        if table.runs.is_empty() { Err(Error::NoRun(rows)) } else { Ok(table) }
+        if table.runs.is_empty() { Err(Error::NoRun { rows }) } else { Ok(table) }
     }
 }
 
 fn line_error(line: u64, error: &csv::Error) -> Error {
     let line = error.position().map_or(line, csv::Position::line);
-    let message = match error.kind() {
+    let problem = match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            format!("it has {len} fields, the names on top are {expected_len}")
+            LineProblem::FieldCount { fields: *len, expected: *expected_len }
         }
-        csv::ErrorKind::Utf8 { .. } => "it is no valid text".to_owned(),
-        _ => error.to_string(),
+        csv::ErrorKind::Utf8 { .. } => LineProblem::NotUtf8,
+        _ => LineProblem::Csv(error.to_string()),
     };
-    Error::Line { line, message }
+    Error::Line { line, problem }
 }
 
 fn number(name: &str, text: &str, line: u64) -> Result<f64> {
-    match text.parse::<f64>() {
-        Ok(number) if number > 0.0 && number < LARGEST => Ok(number),
+    let problem = match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number < LARGEST => return Ok(number),
         Ok(number) if number >= LARGEST => {
-            Err(Error::Line { line, message: format!("{name} is {text:?}, which is not below {LARGEST:e}") })
+            LineProblem::TooLarge { name: name.to_owned(), text: text.to_owned(), limit: LARGEST }
         }
-        _ => Err(Error::Line { line, message: format!("{name} is {text:?}, not a number above 0") }),
-    }
+        _ => LineProblem::NotPositive { name: name.to_owned(), text: text.to_owned() },
+    };
+    Err(Error::Line { line, problem })
 }
 
-/// Runs of one size each, from the smallest size and the fewest tokens up.
+/// Groups runs by size, from the smallest size and the fewest tokens up.
 pub fn by_size(runs: &[Observation]) -> Vec<Vec<Observation>> {
     let mut sizes: BTreeMap<u64, Vec<Observation>> = BTreeMap::new();
     for run in runs {
@@ -196,13 +197,12 @@ mod tests {
         };
         assert_eq!(said("a,b\n1,2\n", &[]), "there is no column N; there are a, b");
         assert_eq!(said("N,D,loss\n1,2,3\n1,2,-3\n", &[]), "line 3: loss is \"-3\", not a number above 0");
-        // It was "not a number above 0".
         assert_eq!(said("N,D,loss\n1e+308,2,3\n", &[]), "line 2: N is \"1e+308\", which is not below 1e30");
         assert_eq!(said("N,D,loss\n1,nan,3\n", &[]), "line 2: D is \"nan\", not a number above 0");
         assert!(said("N,D,loss\n1,2\n", &[]).starts_with("line 2: it has 2 fields"));
         assert!(said("", &[]).starts_with("there is no column N"));
         let other = ("set".to_owned(), "z".to_owned());
-        assert!(said(TABLE, &[other]).starts_with("no run is left of 4"));
+        assert!(said(TABLE, &[other]).starts_with("no usable run in 4 rows"));
     }
 
     #[test]

@@ -1,66 +1,79 @@
-//! The law that others have published, and where it says nothing: a number that doesn't apply is worse than none.
+//! The published (Chinchilla) law, withheld from models that it does not apply to.
 
 use crate::law::{Law, LossTerms, flops};
 use crate::predict::FARTHEST;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use std::fmt;
 
 /// Besiroglu et al. 2024, who fitted the runs of Hoffmann et al. 2022 once more: the constants in that paper contradict its
 /// own data.
 pub const CHINCHILLA: Law = Law { e: 1.8172, a: 482.01, b: 2085.43, alpha: 0.3478, beta: 0.3658 };
-/// Where these come from, in words.
-pub const CHINCHILLA_SOURCE: &str =
-    "Besiroglu et al. 2024, a replication of Hoffmann et al. 2022, for web text in about 32,000 tokens";
-
 /// The smallest vocabulary whose tokens are like those of the published runs (32,000): pieces of words.
 const SMALLEST_VOCABULARY: u64 = 8_000;
-/// The smallest model of the published runs, about.
+/// Parameters of the smallest model of the published runs, roughly.
 const SMALLEST_MODEL: f64 = 40e6;
-/// The fewest tokens that make sense beside those runs, which saw billions.
+/// Fewer tokens can't be compared with those runs, which saw billions.
 const FEWEST_TOKENS: f64 = 100e6;
-/// The arithmetic of their largest run, about.
+/// FLOPs of their largest run, roughly.
 const LARGEST_FLOPS: f64 = 3e21;
 
-/// The loss that the published law expects.
+/// The loss according to the published law.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ExpectedLoss {
-    /// In nats a token.
+    /// In nats per token.
     pub loss: f64,
-    /// What it is the sum of.
+    /// Its terms.
     pub terms: LossTerms,
     /// The constants.
     pub law: Law,
-    /// Who published them, and for what.
-    pub source: &'static str,
+    /// Where the constants were published.
+    pub source: Source,
     /// Whether it is farther than ten times the arithmetic of the largest run behind the law.
     pub extrapolation: bool,
 }
 
-/// Why the published law says nothing about a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Withheld {
-    /// A loss a token means something else with tokens that are so small.
-    SmallVocabulary,
-    /// Far smaller than any model behind the law.
-    SmallModel,
-    /// Far fewer tokens than any run behind the law saw.
-    FewTokens,
+/// The publication a law's constants come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Of [`CHINCHILLA`].
+    Chinchilla,
 }
 
-impl Withheld {
-    /// The reason in words.
-    pub fn reason(self) -> &'static str {
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Self::SmallVocabulary => {
-                "the published law is for vocabularies of about 32,000 pieces of words; a loss a token means something else here"
-            }
-            Self::SmallModel => "the published law is for models of 40 million parameters and more",
-            Self::FewTokens => "the published law is for runs of billions of tokens",
+            Self::Chinchilla => f.write_str(
+                "Besiroglu et al. 2024, a replication of Hoffmann et al. 2022, for web text with a vocabulary of about \
+                 32,000 tokens",
+            ),
         }
     }
 }
 
-/// The loss that the published law expects of a model; or why it says nothing about it.
+impl Serialize for Source {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Why the published law does not apply to a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the text of each variant says what it is")]
+pub enum Withheld {
+    #[error(
+        "the published law is for vocabularies of about 32,000 subwords; a loss per token means something else here"
+    )]
+    SmallVocabulary,
+    #[error("the published law is for models of at least 40 million parameters")]
+    SmallModel,
+    #[error("the published law is for runs of billions of tokens")]
+    FewTokens,
+}
+
+/// The loss of a model according to the published law.
+///
+/// # Errors
+/// The reason, if the law does not apply to the model.
 pub fn expected_loss(parameters: u64, tokens: u64, vocab_size: u64) -> Result<ExpectedLoss, Withheld> {
     let (n, d) = (parameters as f64, tokens as f64);
     if vocab_size < SMALLEST_VOCABULARY {
@@ -77,7 +90,7 @@ pub fn expected_loss(parameters: u64, tokens: u64, vocab_size: u64) -> Result<Ex
         loss: terms.total(),
         terms,
         law: CHINCHILLA,
-        source: CHINCHILLA_SOURCE,
+        source: Source::Chinchilla,
         extrapolation: flops(n, d) > FARTHEST * LARGEST_FLOPS,
     })
 }

@@ -23,7 +23,7 @@ pub const MUENNIGHOFF: RepeatedLaw = RepeatedLaw {
     size_half_life: 5.309_743,
 };
 
-/// Runs that saw data again of which there must be so many at least.
+/// Least number of runs with repeated data.
 const FEWEST: usize = 4;
 /// Where both constants are looked for.
 const RANGE: (f64, f64) = (0.1, 1e4);
@@ -88,18 +88,15 @@ impl RepeatedFit {
     /// Fits in two steps, as the authors do: the law of the runs that saw nothing twice first, then what repetition is worth.
     ///
     /// # Errors
-    /// Too few runs of either kind.
+    /// Too few runs of either kind (single pass, repeated).
     pub fn new(runs: &[Observation], options: &FitOptions) -> Result<Self> {
         let kept: Vec<Observation> = runs.iter().filter(|run| !overfits(run, runs)).copied().collect();
         let once: Vec<Observation> = runs.iter().filter(|run| run.epochs() <= ONCE).copied().collect();
         let again = kept.iter().filter(|run| run.epochs() > ONCE).count();
         if again < FEWEST {
-            return Err(Error::TooFew(format!(
-                "{again} runs saw data more than once; what repetition is worth takes at least {FEWEST} of them"
-            )));
+            return Err(Error::TooFewRepeatedRuns { runs: again, fewest: FEWEST });
         }
-        let once = ScalingFit::new(&once, options)
-            .map_err(|error| Error::TooFew(format!("of the runs that saw nothing twice: {error}")))?;
+        let once = ScalingFit::new(&once, options).map_err(|error| Error::SinglePassRuns(Box::new(error)))?;
         let huber = Huber(once.delta);
         let (values, objective) = fading(&kept, &once.law, huber, None);
         let mut random = Draws::new(options.seed, 4);

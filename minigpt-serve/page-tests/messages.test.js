@@ -43,16 +43,23 @@ test("every translated message is one that the server has", () => {
 });
 
 test("every message about the inside of a model and about runs has a translation", () => {
-  const folders = ["minigpt-serve/src/inspect/", "minigpt-serve/src/runs/", "minigpt-insight/src/"];
+  const folders = ["minigpt-serve/src/inspect/", "minigpt-serve/src/runs/"];
+  // The page reads no treebanks.
+  const errors = source("minigpt-insight/src/error.rs").split("pub enum InvalidTreebank")[0];
+  const ofInsight = [...errors.matchAll(/#\[error\(\s*"([^\n]{9,}?)"\s*\)\]/g)].map(
+    ([, message]) => message,
+  );
+  assert.ok(ofInsight.length > 15, `${ofInsight.length} errors of minigpt-insight were found`);
   const found = folders
     .flatMap(rust)
     .map(source)
     .flatMap((text) => [
       ...text.matchAll(
-        /(?:Problem::\w+|Error::Request|Error::Undefined)\(\s*(?:"\w+",\s*|StatusCode::\w+,\s*)?(?:format!\(\s*)?"((?:there|the|this|say|give|name|patching|both|heads|attribution|tokens|\{\w*\}) [^\n]*?)"(?:,|\)|\n|\.)/g,
+        /Problem::\w+\(\s*(?:"\w+",\s*|StatusCode::\w+,\s*)?(?:format!\(\s*)?"((?:there|the|this|say|give|name|patching|both|heads|attribution|tokens|\{\w*\}) [^\n]*?)"(?:,|\)|\n|\.)/g,
       ),
     ])
     .map(([, message]) => message)
+    .concat(ofInsight)
     // The page asks no question of which this is said.
     .filter((message) => !/has no effect here|not both/.test(message));
   assert.ok(found.length > 15, `${found.length} messages were found`);
@@ -96,7 +103,7 @@ test("values come into the Chinese sentence", () => {
   use("zh");
   const chinese = (message) => said(message, "zh");
   assert.equal(
-    chinese("patching needs two texts of as many tokens; these have 9 and 12"),
+    chinese("patching needs two texts of equal length; these have 9 and 12 tokens"),
     "两段文字的词元数必须相同；现在分别是 9 个和 12 个。",
   );
   assert.equal(

@@ -193,8 +193,8 @@ impl From<minigpt_generate::Error> for Problem {
                 let message = message.replace("max_new_tokens", "max_tokens");
                 Self::field(param, message)
             }
-            Error::Prompt { .. } => Self::field("prompt", error.to_string()),
-            Error::NoToken { .. } | Error::Constraint { .. } => Self::bad(error.to_string()),
+            Error::Prompt { .. } | Error::NoPrompts => Self::field("prompt", error.to_string()),
+            Error::NoToken { .. } | Error::Constraint(_) => Self::bad(error.to_string()),
             Error::EngineFailed { .. } => Self::engine_failed("the model"),
             Error::Stopped => Self::unavailable("the server is being stopped"),
             _ => Self::internal(error.to_string()),

@@ -93,7 +93,7 @@ impl Tokens {
     }
 }
 
-/// What encoding one text after another keeps between them.
+/// State kept between the texts to encode.
 #[derive(Debug, Default)]
 pub(crate) struct BpeState {
     cache: WordCache,
@@ -169,7 +169,7 @@ impl BpeTokenizer {
         &self.0.specials
     }
 
-    /// In the order in which they were learnt.
+    /// The merge rules, in the order in which they were learned.
     pub(crate) fn rules(&self) -> &[Rule] {
         self.0.merges.rules()
     }
@@ -184,7 +184,7 @@ impl BpeTokenizer {
         Ok(())
     }
 
-    /// Appends the ids of one piece, before which so many bytes of the text came.
+    /// Appends the ids of one piece, which starts at byte `position` of the text.
     pub(crate) fn encode_piece(
         &self,
         piece: &str,
@@ -225,7 +225,7 @@ impl Bpe {
             return Err(Error::UnknownByte { byte: piece[position], position });
         }
         if piece.len() > LONGEST_PIECE {
-            return Err(Error::Invalid(format!("a word of {} bytes is too long to encode", piece.len())));
+            return Err(Error::WordTooLong { bytes: piece.len() });
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The simplest tokenizer: one token a character (a Unicode scalar value), special tokens first.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Quote, Result};
 use crate::files;
 use crate::special::{self, Specials};
 use foldhash::fast::RandomState;
@@ -76,9 +76,7 @@ impl CharTokenizer {
         let specials: Vec<String> = words.iter().filter(|word| is_special(word)).cloned().collect();
         let other = words.iter().find(|word| !is_special(word) && word.chars().count() != 1);
         match other {
-            Some(word) => Err(Error::Invalid(format!(
-                "the word {word:?} is neither one character nor a special token such as <sep>"
-            ))),
+            Some(word) => Err(Error::NotAWord { word: Quote::new(word) }),
             None => Self::from_tokens(words, &specials),
         }
     }
@@ -94,14 +92,10 @@ impl CharTokenizer {
             match (characters.next(), characters.next()) {
                 (Some(character), None) if table.insert(character, id) => {}
                 (Some(_), None) => {
-                    return Err(Error::Invalid(format!("the character {token:?} is given twice")));
+                    return Err(Error::DuplicateCharacter { token: Quote::new(token) });
                 }
                 _ if specials.contains(token.as_str()) => named.push((token.clone(), id)),
-                _ => {
-                    return Err(Error::Invalid(format!(
-                        "the token {token:?} (id {id}) is not one character"
-                    )));
-                }
+                _ => return Err(Error::NotACharacter { token: Quote::new(token), id }),
             }
         }
         let specials = Specials::new(named)?;

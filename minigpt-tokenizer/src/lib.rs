@@ -39,7 +39,9 @@ mod word_cache;
 
 pub use bpe::BpeTokenizer;
 pub use characters::{CharBuilder, CharTokenizer, PAD, SEP, UNK};
-pub use error::{Error, Result};
+pub use error::{
+    Error, Excerpt, FileProblem, LibraryProblem, Quote, Result, SpecialTokenProblem, UnsupportedReason,
+};
 pub use gpt2::END_OF_TEXT;
 pub use pipeline::PipelineTokenizer;
 pub use stream::{Incomplete, PendingBytes, StreamDecoder, StreamEncoder};

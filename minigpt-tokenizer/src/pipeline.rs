@@ -8,7 +8,7 @@
 
 use crate::bpe::Tokens;
 use crate::byte_level;
-use crate::error::{Error, Result};
+use crate::error::{Error, Excerpt, FileProblem, LibraryProblem, Quote, Result, UnsupportedReason};
 use crate::special::Specials;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -113,13 +113,13 @@ impl Model for SharedModel {
 impl PipelineTokenizer {
     /// A tokenizer from the text of a `tokenizer.json`; `config` is the `tokenizer_config.json` beside it.
     pub(crate) fn read(path: &Path, file: Vec<u8>, config: Option<Vec<u8>>) -> Result<Self> {
-        let described: Value = serde_json::from_slice(&file).map_err(|e| malformed(path, &e.to_string()))?;
-        check(&described).map_err(|what| Error::Unsupported { path: path.to_owned(), what })?;
+        let described: Value = serde_json::from_slice(&file)
+            .map_err(|e| malformed(path, FileProblem::Json(Excerpt::new(&e))))?;
+        check(&described).map_err(|reason| Error::Unsupported { path: path.to_owned(), reason })?;
         // The crate indexes tables that a file describes: what is wrong there is a panic.
         let shared = catch_unwind(AssertUnwindSafe(|| Shared::new(&described, file, config)));
-        let shared =
-            shared.unwrap_or_else(|_| Err("the tokenizer's tables contradict each other".to_owned()));
-        let shared = shared.map_err(|what| malformed(path, &what))?;
+        let shared = shared.unwrap_or(Err(FileProblem::Library(LibraryProblem::Panicked)));
+        let shared = shared.map_err(|problem| malformed(path, problem))?;
         Ok(Self { shared: Arc::new(shared), leaves_out: false })
     }
 
@@ -257,19 +257,18 @@ const NOT_NORMALIZED: Option<&NormalizerWrapper> = None;
 
 fn encode(pipeline: &Pipeline, text: &str) -> Result<Vec<u32>> {
     let encoded = catch_unwind(AssertUnwindSafe(|| pipeline.encode_fast(text, false)));
-    let failed = |what: &str| Error::Invalid(format!("the tokenizer can't encode this text: {what}"));
     match encoded {
         Ok(Ok(encoding)) => Ok(encoding.get_ids().to_vec()),
-        Ok(Err(error)) => Err(failed(&error.to_string())),
-        Err(_) => Err(failed("its tables contradict each other")),
+        Ok(Err(error)) => Err(Error::Encode(LibraryProblem::Reported(Excerpt::new(&error)))),
+        Err(_) => Err(Error::Encode(LibraryProblem::Panicked)),
     }
 }
 
 impl Shared {
-    fn new(described: &Value, file: Vec<u8>, config: Option<Vec<u8>>) -> Result<Self, String> {
-        let mut whole = tokenizers::Tokenizer::from_bytes(&file).map_err(|e| e.to_string())?;
+    fn new(described: &Value, file: Vec<u8>, config: Option<Vec<u8>>) -> Result<Self, FileProblem> {
+        let mut whole = tokenizers::Tokenizer::from_bytes(&file).map_err(reported)?;
         // For batches of equal length; here they would cut texts.
-        whole.with_truncation(None).map_err(|e| e.to_string())?.with_padding(None);
+        whole.with_truncation(None).map_err(reported)?.with_padding(None);
         let added = whole.get_added_vocabulary().clone();
         check_added(described, &added)?;
         let specials = specials(described, &added)?;
@@ -277,7 +276,7 @@ impl Shared {
         let whole = whole.into_inner();
         let (normalizer, pre_tokenizer) = (whole.get_normalizer(), whole.get_pre_tokenizer());
         let model = SharedModel(Arc::new(whole.get_model().clone()));
-        let pipeline = |special: bool, first: bool| -> Result<Pipeline, String> {
+        let pipeline = |special: bool, first: bool| -> Result<Pipeline, FileProblem> {
             let mut added = added.clone();
             added.set_encode_special_tokens(!special);
             let pre_tokenizer = pre_tokenizer.cloned();
@@ -285,7 +284,7 @@ impl Shared {
             let builder = TokenizerBuilder::new().with_model(model.clone());
             let builder = builder.with_normalizer(normalizer.cloned()).with_pre_tokenizer(pre_tokenizer);
             let builder = builder.with_decoder(whole.get_decoder().cloned()).with_added_vocabulary(added);
-            builder.build().map_err(|e| e.to_string())
+            builder.build().map_err(reported)
         };
         let mut shared = Self {
             special: pipeline(true, true)?,
@@ -308,19 +307,19 @@ impl Shared {
     }
 
     /// Fills in the bytes of all tokens.
-    fn list_tokens(&mut self, described: &Value) -> Result<(), String> {
+    fn list_tokens(&mut self, described: &Value) -> Result<(), FileProblem> {
         let mut texts: HashMap<u32, String> = HashMap::new();
         for (token, id) in self.plain.get_vocab(true) {
             texts.entry(id).or_insert(token);
         }
-        let largest = texts.keys().copied().max().ok_or("the vocabulary is empty")? as usize;
+        let largest = texts.keys().copied().max().ok_or(FileProblem::EmptyVocabulary)? as usize;
         if largest >= SPARSEST * texts.len() {
-            return Err(format!("id {largest} in a vocabulary of {} tokens", texts.len()));
+            return Err(FileProblem::SparseIds { largest, tokens: texts.len() });
         }
         let byte_level = self.shows_bytes();
         let falls_back = has_stage(described, "decoder", "ByteFallback");
         let ending = self.decode(&["a", "a"]).and_then(|two| Some(two.strip_prefix('a')?.to_owned()));
-        let ending = ending.ok_or("its decoder can't be run token by token")?;
+        let ending = ending.ok_or(FileProblem::Decoder)?;
         for id in 0..=largest as u32 {
             let Some(token) = texts.get(&id) else {
                 self.tokens.push(&[]);
@@ -336,7 +335,7 @@ impl Shared {
                 let shown = self.plain.id_to_token(id).unwrap_or_default();
                 let whole = self.decode(&["a", &shown, "a"]);
                 let inside = whole.as_deref().and_then(|text| text.strip_prefix('a')?.strip_suffix(&*ending));
-                let inside = inside.ok_or("its decoder can't be run token by token")?;
+                let inside = inside.ok_or(FileProblem::Decoder)?;
                 self.tokens.push(inside.as_bytes());
             }
         }
@@ -423,14 +422,14 @@ fn not_first(pre_tokenizer: PreTokenizerWrapper) -> PreTokenizerWrapper {
 }
 
 /// The ids that a post-processor puts before a text.
-fn before(whole: &tokenizers::Tokenizer) -> Result<Vec<u32>, String> {
+fn before(whole: &tokenizers::Tokenizer) -> Result<Vec<u32>, FileProblem> {
     let ids = {
         let text = vec![Token::new(u32::MAX, "a".to_owned(), (0, 1))];
         let encoding = tokenizers::Encoding::from_tokens(text, 0);
-        let done = whole.post_process(encoding, None, true).map_err(|e| e.to_string())?;
+        let done = whole.post_process(encoding, None, true).map_err(reported)?;
         done.get_ids().to_vec()
     };
-    let at = ids.iter().position(|&id| id == u32::MAX).ok_or("its post-processor drops the text")?;
+    let at = ids.iter().position(|&id| id == u32::MAX).ok_or(FileProblem::PostProcessor)?;
     Ok(ids[..at].to_vec())
 }
 
@@ -444,7 +443,7 @@ fn unk(described: &Value, model: &SharedModel) -> Option<u32> {
 }
 
 /// The special tokens, in the order of their ids.
-fn specials(described: &Value, added: &AddedVocabulary) -> Result<Specials, String> {
+fn specials(described: &Value, added: &AddedVocabulary) -> Result<Specials, FileProblem> {
     let listed = described["added_tokens"].as_array().map_or(&[][..], Vec::as_slice);
     let special = listed.iter().filter(|token| token["special"] == true);
     let names = special.filter_map(|token| token["content"].as_str()).filter(|name| !name.is_empty());
@@ -452,26 +451,26 @@ fn specials(described: &Value, added: &AddedVocabulary) -> Result<Specials, Stri
         names.filter_map(|name| Some((name.to_owned(), *added.get_vocab().get(name)?))).collect();
     tokens.sort_by_key(|(_, id)| *id);
     tokens.dedup();
-    Specials::new(tokens).map_err(|e| e.to_string())
+    Specials::new(tokens).map_err(|error| FileProblem::Contents(Box::new(error)))
 }
 
 /// The crate numbers added tokens itself: that has to be what the file says.
-fn check_added(described: &Value, added: &AddedVocabulary) -> Result<(), String> {
+fn check_added(described: &Value, added: &AddedVocabulary) -> Result<(), FileProblem> {
     for token in described["added_tokens"].as_array().into_iter().flatten() {
         let (Some(content), Some(id)) = (token["content"].as_str(), token["id"].as_u64()) else { continue };
         if let Some(&known) = added.get_vocab().get(content)
             && u64::from(known) != id
         {
-            return Err(format!("the added token {content:?} has id {id}, and {known} in the vocabulary"));
+            return Err(FileProblem::AddedTokenId { token: Quote::new(content), id, known });
         }
     }
     Ok(())
 }
 
 /// Refuses what the crate would do, but not as a decoder of a language model needs it, or not within bounds.
-fn check(described: &Value) -> Result<(), String> {
+fn check(described: &Value) -> Result<(), UnsupportedReason> {
     if described["model"]["dropout"].as_f64().is_some_and(|dropout| dropout != 0.0) {
-        return Err("the BPE has \"dropout\" set, which gives other ids every time".to_owned());
+        return Err(UnsupportedReason::Dropout);
     }
     let decoders = stages(described, "decoder");
     let kinds: Vec<&str> = decoders.iter().filter_map(|stage| stage["type"].as_str()).collect();
@@ -483,7 +482,8 @@ fn check(described: &Value) -> Result<(), String> {
         || decoders.iter().any(stops)
         || (kinds.contains(&"ByteLevel") && kinds.len() > 1)
     {
-        return Err(format!("the decoder ({}) can't show text token by token", kinds.join(", ")));
+        let kinds = kinds.into_iter().map(str::to_owned).collect();
+        return Err(UnsupportedReason::Decoder { kinds });
     }
     let mut growth = 1.0;
     for stage in stages(described, "normalizer") {
@@ -496,15 +496,13 @@ fn check(described: &Value) -> Result<(), String> {
         }
     }
     if growth > 1e6 {
-        return Err("the normalizer makes a text a million times as long".to_owned());
+        return Err(UnsupportedReason::NormalizerGrowth);
     }
     for stage in stages(described, "post_processor") {
         let pieces = ["single", "pair"].into_iter().filter_map(|form| stage[form].as_array()).flatten();
         let undefined = |token: &&str| stage["special_tokens"].get(token).is_none();
         if let Some(token) = pieces.filter_map(|piece| piece["SpecialToken"]["id"].as_str()).find(undefined) {
-            return Err(format!(
-                "the post-processor's template uses {token:?}, which its special_tokens lack"
-            ));
+            return Err(UnsupportedReason::TemplateToken(Quote::new(token)));
         }
     }
     Ok(())
@@ -532,7 +530,7 @@ fn has_stage(described: &Value, part: &str, kind: &str) -> bool {
 }
 
 /// SentencePiece's table begins with its size, for which the crate asks for memory at once.
-fn check_charsmap(base64: &str) -> Result<(), String> {
+fn check_charsmap(base64: &str) -> Result<(), UnsupportedReason> {
     let digit = |c: u8| match c {
         b'A'..=b'Z' => Some(u32::from(c - b'A')),
         b'a'..=b'z' => Some(u32::from(c - b'a') + 26),
@@ -545,12 +543,16 @@ fn check_charsmap(base64: &str) -> Result<(), String> {
     let size = bits.filter(|_| base64.len() >= 6).map(|bits| ((bits >> 4) as u32).swap_bytes());
     match size {
         Some(size) if u64::from(size) <= base64.len() as u64 => Ok(()),
-        _ => Err("the table of its normalizer has another size than it says".to_owned()),
+        _ => Err(UnsupportedReason::NormalizerTable),
     }
 }
 
-fn malformed(path: &Path, what: &str) -> Error {
-    Error::Malformed { path: path.to_owned(), what: what.to_owned() }
+fn malformed(path: &Path, problem: FileProblem) -> Error {
+    Error::Malformed { path: path.to_owned(), problem }
+}
+
+fn reported(error: impl std::fmt::Display) -> FileProblem {
+    FileProblem::Library(LibraryProblem::Reported(Excerpt::new(&error)))
 }
 
 /// Text that arrives in pieces, and is encoded in parts of [`PART`] bytes or a little more.

@@ -2,7 +2,7 @@
 //!
 //! They are ordinary text unless the caller asks for them, so that a user's text can't forge one.
 
-use crate::error::{Error, Result};
+use crate::error::{Quote, Result, SpecialTokenProblem};
 use aho_corasick::{AhoCorasick, MatchKind};
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
@@ -32,7 +32,7 @@ impl Specials {
                     .build(tokens.iter().map(|(name, _)| name))
             })
             .transpose()
-            .map_err(|error| Error::Invalid(format!("the special tokens can't be searched for: {error}")))?;
+            .map_err(|error| SpecialTokenProblem::Search(error.to_string()))?;
         Ok(Self { tokens, finder })
     }
 
@@ -67,25 +67,21 @@ impl Specials {
 const MOST: usize = 10_000;
 const LONGEST: usize = 1000;
 
-/// Special tokens have distinct names of two characters or more, so that none can be mistaken for a character.
-pub(crate) fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
+/// Checks that names are distinct and have at least two characters, so that no name can be mistaken for a character.
+pub(crate) fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), SpecialTokenProblem> {
     let mut seen = HashSet::<&str, RandomState>::default();
     for name in names {
         if name.chars().nth(1).is_none() {
-            let what = format!("the special token {name:?} is too short: two characters at least");
-            return Err(Error::Invalid(what));
+            return Err(SpecialTokenProblem::TooShort(Quote::new(name)));
         }
         if name.len() > LONGEST {
-            let start: String = name.chars().take(20).collect();
-            return Err(Error::Invalid(format!(
-                "the special token {start:?}… has more than {LONGEST} bytes"
-            )));
+            return Err(SpecialTokenProblem::TooLong { name: Quote::new(name), limit: LONGEST });
         }
         if !seen.insert(name) {
-            return Err(Error::Invalid(format!("the special token {name:?} is given twice")));
+            return Err(SpecialTokenProblem::Duplicate(Quote::new(name)));
         }
         if seen.len() > MOST {
-            return Err(Error::Invalid(format!("there are more than {MOST} special tokens")));
+            return Err(SpecialTokenProblem::TooMany(MOST));
         }
     }
     Ok(())
@@ -123,9 +119,9 @@ mod tests {
 
     #[test]
     fn names_are_distinct_and_longer_than_a_character() {
-        assert!(specials(&["<a>", "<a>"]).unwrap_err().to_string().contains("given twice"));
-        assert!(specials(&["中"]).unwrap_err().to_string().contains("two characters"));
+        assert!(specials(&["<a>", "<a>"]).unwrap_err().to_string().contains("appears twice"));
+        assert!(specials(&["中"]).unwrap_err().to_string().contains("at least two characters"));
         assert!(specials(&[""]).is_err());
-        assert!(specials(&[&"<".repeat(2000)]).unwrap_err().to_string().contains("more than 1000 bytes"));
+        assert!(specials(&[&"<".repeat(2000)]).unwrap_err().to_string().contains("longer than 1000 bytes"));
     }
 }

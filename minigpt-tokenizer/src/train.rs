@@ -26,27 +26,23 @@ pub struct BpeTrainer {
     words: Words,
 }
 
-/// How far learning has come.
+/// Progress of training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrainProgress {
-    /// Merges learnt.
+    /// Merges learned.
     pub done: usize,
-    /// Merges to learn, where the text has so many.
+    /// Merges to learn, if the text has enough pairs.
     pub total: usize,
 }
 
 impl BpeTrainer {
-    /// A vocabulary of so many tokens in all: these special ones, then the 256 bytes, then what is learnt.
+    /// Trains a vocabulary of `vocab_size` tokens: the special ones, then the 256 bytes, then the learned ones.
     pub fn new(vocab_size: usize, special: &[&str]) -> Result<Self> {
         let specials: Vec<String> = special.iter().map(|&name| name.to_owned()).collect();
         special::check_names(special.iter().copied())?;
         let least = 256 + specials.len();
         if vocab_size < least || u32::try_from(vocab_size).is_err() {
-            return Err(Error::Invalid(format!(
-                "a vocabulary of {vocab_size} tokens is not possible: it needs the 256 bytes and {} special tokens, \
-                 so {least} at least",
-                specials.len()
-            )));
+            return Err(Error::VocabularyTooSmall { vocab_size, specials: specials.len(), least });
         }
         Ok(Self {
             vocab_size,
@@ -57,7 +53,7 @@ impl BpeTrainer {
         })
     }
 
-    /// Learns only pairs that are seen so often; once is enough otherwise.
+    /// Learns only pairs that occur at least this often. Default: once.
     #[must_use]
     pub fn min_frequency(mut self, min_frequency: u64) -> Self {
         self.min_frequency = min_frequency.max(1);
@@ -160,7 +156,7 @@ mod tests {
     #[test]
     fn a_vocabulary_too_small_for_the_bytes_is_refused() {
         let error = BpeTrainer::new(257, &["<a>", "<b>"]).unwrap_err().to_string();
-        assert!(error.contains("so 258 at least"), "{error}");
+        assert!(error.contains("need at least 258"), "{error}");
         assert!(BpeTrainer::new(1 << 40, &[]).is_err());
     }
 

@@ -8,6 +8,7 @@ use minigpt_formats::{ChatTemplate, ExtraKeys, Loaded, OnDisk};
 use minigpt_kernels::{ElementType, QuantizedProduct};
 use minigpt_model::{Config, Device, Gpt};
 use minigpt_tokenizer::Tokenizer;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -170,6 +171,13 @@ impl fmt::Display for TokenizerMismatch {
             f,
             "{path}: the tokenizer has {tokens} tokens, but the model {model}: it probably belongs to another model"
         )
+    }
+}
+
+/// As the message.
+impl Serialize for TokenizerMismatch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

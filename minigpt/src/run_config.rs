@@ -238,6 +238,10 @@ fn read_model(section: Table) -> Result<(Config, Initialization), SettingError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use minigpt_formats::ExtraKeys;
+    use minigpt_formats::hugging_face::save_config;
+    use minigpt_formats::load_config;
+    use minigpt_kernels::ElementType;
 
     fn read(text: &str, changes: &[&str]) -> Result<RunConfig> {
         let changes: Vec<String> = changes.iter().map(|&change| change.to_owned()).collect();
@@ -360,6 +364,41 @@ mod tests {
                 let held = held[setting.section][setting.key].as_f64();
                 let is_dropout = setting.key.ends_with("pdrop");
                 assert!(is_dropout || held.map(f64::to_bits) == Some(value.to_bits()), "{}", setting.name());
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_is_the_same_to_the_bit_in_toml_and_in_config_json() {
+        // Many digits, halfway between two floats, subnormal, and as f32 prints them.
+        let texts = [
+            "1e-5",
+            "1.0000000000000002e-5",
+            "9.999999747378752e-06",
+            "0.1",
+            "0.10000000000000000555",
+            "1.00000001e-05",
+            "0.3333333333333333148296162562473909929394721984863281250",
+            "2.2250738585072011e-308",
+            "5e-324",
+            "0.020000000000000003",
+        ];
+        for text in texts {
+            let toml = format!(
+                "data.path = \"a\"\n[model]\nlayer_norm_epsilon = {text}\ninitializer_range = {text}"
+            );
+            let from_toml = read(&toml, &[]).unwrap().model;
+            let changes = [format!("layer_norm_epsilon={text}"), format!("initializer_range={text}")];
+            let changed = read("data.path = \"a\"", &changes.each_ref().map(String::as_str)).unwrap().model;
+            let json = format!("{{\"layer_norm_epsilon\": {text}, \"initializer_range\": {text}}}");
+            let from_json: Config = serde_json::from_str(&json).unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            save_config(&from_toml, &ExtraKeys::new(), folder.path(), ElementType::F32).unwrap();
+            let from_folder = load_config(folder.path()).unwrap();
+            let bits = |model: &Config| [model.layer_norm_epsilon, model.initializer_range].map(f64::to_bits);
+            let want = [text.parse::<f64>().unwrap().to_bits(); 2];
+            for model in [from_toml, changed, from_json, from_folder] {
+                assert_eq!(bits(&model), want, "{text}");
             }
         }
     }

@@ -3,7 +3,9 @@
 use crate::chat_settings::ChatSettings;
 use crate::error::Result;
 use crate::model_folder::ModelFolder;
-use minigpt_generate::{Constraint, GenerationConfig, Generator, Grammar, GrammarCompiler, generate};
+use minigpt_generate::{
+    Constraint, GenerationConfig, Generator, Grammar, GrammarCompiler, IgnoredSetting, generate,
+};
 
 impl ModelFolder {
     /// Writes a text. A model that knows questions or a chat answers the prompt; any other goes on with it. How tokens are
@@ -65,25 +67,25 @@ impl ModelFolder {
 }
 
 /// A text that a model wrote.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Generated {
     /// The text, without the prompt.
     pub text: String,
     /// Settings that were accepted and changed nothing ([`GenerationConfig::warnings`]), for example a `temperature` without
     /// `do_sample`.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<IgnoredSetting>,
 }
 
 /// A text as it is written: whole characters, one piece after the other. Dropped, nothing more is computed.
 #[derive(Debug)]
 pub struct TextPieces<'a> {
     steps: Generator<'a>,
-    warnings: Vec<String>,
+    warnings: Vec<IgnoredSetting>,
 }
 
 impl TextPieces<'_> {
     /// Settings that were accepted and change nothing ([`GenerationConfig::warnings`]).
-    pub fn warnings(&self) -> &[String] {
+    pub fn warnings(&self) -> &[IgnoredSetting] {
         &self.warnings
     }
 }

@@ -2,6 +2,7 @@
 //! sequences become lists, and a namespace is copied into a dictionary wherever it is used as a value. So a value can be
 //! written, compared or freed at a cost that is known beforehand.
 
+use crate::error::TemplateProblem;
 use minijinja::functions::namespace;
 use minijinja::value::{Tuple, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
@@ -31,13 +32,13 @@ pub(super) struct Budget {
     start: Instant,
 }
 
-pub(super) fn refuse<T>(message: impl Into<String>) -> Result<T, Error> {
-    Err(Error::new(ErrorKind::InvalidOperation, message.into()))
+pub(super) fn refuse<T>(problem: TemplateProblem) -> Result<T, Error> {
+    Err(Error::new(ErrorKind::InvalidOperation, problem.to_string()).with_source(problem))
 }
 
 /// Whether a value of so many bytes may be made.
 pub(super) fn check_size(bytes: usize) -> Result<(), Error> {
-    if bytes > LARGEST { refuse("it makes a value of more than 8 MiB") } else { Ok(()) }
+    if bytes > LARGEST { refuse(TemplateProblem::ValueTooLarge) } else { Ok(()) }
 }
 
 impl Budget {
@@ -49,14 +50,14 @@ impl Budget {
     pub(super) fn spend(&self, bytes: usize) -> Result<(), Error> {
         let before = self.made.fetch_add(bytes, Ordering::Relaxed);
         if before.saturating_add(bytes) > MOST {
-            return refuse("it makes values of more than 128 MiB in all");
+            return refuse(TemplateProblem::TooMuch);
         }
         self.check_time()
     }
 
     /// Looks at the clock.
     pub(super) fn check_time(&self) -> Result<(), Error> {
-        if self.start.elapsed() > LONGEST { refuse("it takes more than 3 seconds") } else { Ok(()) }
+        if self.start.elapsed() > LONGEST { refuse(TemplateProblem::TooSlow) } else { Ok(()) }
     }
 
     /// What an operation made, measured. A namespace stays one.
@@ -120,7 +121,7 @@ fn settle(value: &Value, depth: usize, weight: &mut usize) -> Result<Option<Valu
     *weight += value.as_bytes().map_or(0, <[u8]>::len);
     check_size(*weight)?;
     if depth > DEEPEST {
-        return refuse("it makes a value with more than 64 others inside each other");
+        return refuse(TemplateProblem::ValueTooDeep);
     }
     match value.kind() {
         ValueKind::Seq | ValueKind::Iterable => {

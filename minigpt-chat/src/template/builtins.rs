@@ -3,6 +3,7 @@
 
 use super::bounds::{Budget, ITEM, LARGEST, MADE, OPERAND, check_size, refuse, snapshot, weight};
 use super::{json, slice, time};
+use crate::error::TemplateProblem;
 use minijinja::value::{Kwargs, ValueKind, ValueOrKwargs, from_args};
 use minijinja::{Environment, Error, ErrorKind, State, Value, escape_formatter, filters, functions};
 use minijinja_contrib::pycompat::unknown_method_callback;
@@ -28,7 +29,7 @@ pub(super) fn add_to(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
     environment.add_filter(OPERAND, move |value: Value| own.operand(value));
     environment.add_filter(PART, slice::part);
     environment.add_filter(FACTOR, |value: Value| {
-        if value.is_tuple() { refuse("a tuple can't be multiplied") } else { Ok(value) }
+        if value.is_tuple() { refuse(TemplateProblem::MultipliedTuple) } else { Ok(value) }
     });
     let own = Arc::clone(budget);
     environment.add_filter("replace", move |value: Value, old: String, new: String| {
@@ -73,7 +74,7 @@ pub(super) fn add_to(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
         let separators = kwargs.get::<Option<Vec<String>>>("separators")?;
         let ascii = kwargs.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false);
         if ascii || kwargs.get::<Option<bool>>("sort_keys")?.unwrap_or(false) {
-            return refuse("tojson takes neither ensure_ascii nor sort_keys");
+            return refuse(TemplateProblem::JsonOptions);
         }
         kwargs.assert_all_used()?;
         let text = json::dumps(&value, indent, separators.as_deref())?;
@@ -196,7 +197,7 @@ fn join(budget: &Budget, items: &Value, between: &str, attribute: Option<&str>) 
 
 fn strip(text: &str, edge: Option<&str>, start: bool, end: bool) -> Result<Value, Error> {
     if edge.is_some_and(|edge| edge.len() > 1000) {
-        return refuse("more than 1000 characters are to be stripped");
+        return refuse(TemplateProblem::StripsTooMuch);
     }
     let edge: Option<Vec<char>> = edge.map(|edge| edge.chars().collect());
     let goes = |c: char| edge.as_ref().map_or_else(|| c.is_whitespace(), |edge| edge.contains(&c));
@@ -235,7 +236,7 @@ fn check_sorting(items: &Value) -> Result<(), Error> {
         longest = longest.max(weight(&item)?).max(under);
         count += 1;
     }
-    if count.saturating_mul(longest) > 32 * LARGEST { refuse("it sorts too much") } else { Ok(()) }
+    if count.saturating_mul(longest) > 32 * LARGEST { refuse(TemplateProblem::SortsTooMuch) } else { Ok(()) }
 }
 
 /// A format may ask for any width, and for an argument as often as it likes.
@@ -248,7 +249,7 @@ fn check_format(format: &str, args: &[Value]) -> Result<(), Error> {
         largest = largest.max(weight(arg)?);
     }
     if wide || nested || fields.saturating_mul(largest) > LARGEST {
-        return refuse("it formats to more than 8 MiB, or with a width of more than 999");
+        return refuse(TemplateProblem::FormatTooLarge);
     }
     Ok(())
 }

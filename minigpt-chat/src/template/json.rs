@@ -2,6 +2,7 @@
 //! for HTML, and leaves out the spaces that models were trained with.
 
 use super::bounds::{check_size, refuse};
+use crate::error::TemplateProblem;
 use minijinja::value::ValueKind;
 use minijinja::{Error, Value};
 
@@ -16,15 +17,15 @@ pub(super) fn dumps(
     separators: Option<&[String]>,
 ) -> Result<String, Error> {
     if indent.is_some_and(|indent| indent > WIDEST) {
-        return refuse(format!("an indent of tojson is at most {WIDEST}"));
+        return refuse(TemplateProblem::JsonIndent(WIDEST));
     }
     let (item, key) = match separators {
         Some([item, key]) => (item.as_str(), key.as_str()),
         None => (if indent.is_some() { "," } else { ", " }, ": "),
-        Some(_) => return refuse("separators of tojson are two"),
+        Some(_) => return refuse(TemplateProblem::JsonSeparators),
     };
     if item.len() + key.len() > WIDEST {
-        return refuse(format!("separators of tojson have at most {WIDEST} characters"));
+        return refuse(TemplateProblem::JsonSeparatorLength(WIDEST));
     }
     let mut writer = Writer { indent, item, key, out: String::new() };
     writer.write(value, 0)?;
@@ -70,7 +71,7 @@ impl Writer<'_> {
                 }
                 self.end('}', first, depth);
             }
-            kind => return refuse(format!("a value of type {kind} has no JSON")),
+            kind => return refuse(TemplateProblem::NoJson(kind)),
         }
         Ok(())
     }

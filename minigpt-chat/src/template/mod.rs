@@ -17,7 +17,7 @@ mod time;
 pub(crate) use source::names;
 pub use time::today;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TemplateCause, TemplateFailure, TemplateProblem};
 use bounds::Budget;
 use minijinja::machinery::{CodeGenerator, eval, make_string_output, parse};
 use minijinja::syntax::SyntaxConfig;
@@ -35,24 +35,25 @@ pub(crate) fn render(source: &str, values: &Value) -> Result<String> {
     thread::scope(|scope| {
         let work = || render_here(source, values);
         let thread = thread::Builder::new().name("chat template".to_owned()).stack_size(STACK);
-        let broken = |message| minijinja::Error::new(ErrorKind::InvalidOperation, message);
-        let handle = thread.spawn_scoped(scope, work).map_err(|error| {
-            let source = broken("there is no memory for it").with_source(error);
-            Error::Template { doing: "failed", source }
-        })?;
-        handle.join().unwrap_or_else(|_| {
-            Err(Error::Template { doing: "failed", source: broken("it broke the engine") })
-        })
+        let failed = |problem| Error::Template {
+            failure: TemplateFailure::Failed,
+            source: TemplateCause::Problem { problem, line: None },
+        };
+        let handle = thread
+            .spawn_scoped(scope, work)
+            .map_err(|error| failed(TemplateProblem::NoThread(error.to_string())))?;
+        handle.join().unwrap_or_else(|_| Err(failed(TemplateProblem::Panicked)))
     })
 }
 
 fn render_here(source: &str, values: &Value) -> Result<String> {
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-    let is_wrong = |source| Error::Template { doing: "is wrong", source };
-    let syntax = syntax.map_err(is_wrong)?;
+    let invalid =
+        |error: minijinja::Error| Error::Template { failure: TemplateFailure::Invalid, source: error.into() };
+    let syntax = syntax.map_err(invalid)?;
     let source = &source::without_generation(source);
-    source::check(source, &syntax).map_err(is_wrong)?;
-    let parsed = parse(source, "chat", syntax).map_err(is_wrong)?;
+    source::check(source, &syntax).map_err(invalid)?;
+    let parsed = parse(source, "chat", syntax).map_err(invalid)?;
     let mut code = CodeGenerator::new("chat", source);
     code.compile_stmt(&rewrite::bounded(&parsed));
     let (instructions, blocks) = code.finish();
@@ -62,10 +63,12 @@ fn render_here(source: &str, values: &Value) -> Result<String> {
     environment.set_fuel(Some(STEPS));
     environment.set_debug(false);
     builtins::add_to(&mut environment, &budget);
-    let failed = |source: minijinja::Error| {
-        let doing =
-            if source.kind() == ErrorKind::OutOfFuel { "takes more than 3,000,000 steps" } else { "failed" };
-        Error::Template { doing, source }
+    let failed = |error: minijinja::Error| {
+        let failure = match error.kind() {
+            ErrorKind::OutOfFuel => TemplateFailure::TooManySteps,
+            _ => TemplateFailure::Failed,
+        };
+        Error::Template { failure, source: error.into() }
     };
     let values = budget.made(values.clone()).map_err(failed)?;
     let mut text = String::new();
@@ -182,9 +185,7 @@ mod tests {
 
     #[test]
     fn a_template_that_is_too_long_or_too_deep_is_refused_before_it_is_parsed() {
-        assert!(
-            refused(&"a".repeat((1 << 20) + 1)).contains("is wrong: syntax error: it has more than 1 MiB")
-        );
+        assert!(refused(&"a".repeat((1 << 20) + 1)).contains("is invalid: it has more than 1 MiB"));
         for (start, link, end) in [
             ("{{ ", "not ", "1 }}"),
             ("{{ 1", "+1", " }}"),

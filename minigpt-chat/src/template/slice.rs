@@ -1,6 +1,7 @@
 //! Slices. The engine's own are lazy, and count past the ends of what they cut.
 
 use super::bounds::refuse;
+use crate::error::TemplateProblem;
 use minijinja::value::{Tuple, ValueKind};
 use minijinja::{Error, Value};
 
@@ -10,7 +11,7 @@ pub(super) fn part(value: &Value, start: &Value, stop: &Value, step: &Value) -> 
         |value: &Value| if value.is_none() { Ok(None) } else { i64::try_from(value.clone()).map(Some) };
     let step = number(step)?.unwrap_or(1);
     if step == 0 {
-        return refuse("a slice can't have a step of 0");
+        return refuse(TemplateProblem::ZeroStep);
     }
     let pick = |length: usize| -> Result<Vec<usize>, Error> {
         let length = length as i64;
@@ -41,6 +42,6 @@ pub(super) fn part(value: &Value, start: &Value, stop: &Value, step: &Value) -> 
             let items: Vec<Value> = pick(items.len())?.into_iter().map(|at| items[at].clone()).collect();
             Ok(if value.is_tuple() { Value::from(Tuple::from(items)) } else { Value::from(items) })
         }
-        kind => refuse(format!("a value of type {kind} can't be sliced")),
+        kind => refuse(TemplateProblem::NotSliceable(kind)),
     }
 }

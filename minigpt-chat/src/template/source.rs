@@ -1,9 +1,11 @@
 //! What is refused before the parser sees it: the engine's parser and compiler call themselves once for each operator of
 //! a chain and each bracket, and only some of that do they count.
 
+use super::bounds::refuse;
+use crate::error::TemplateProblem;
+use minijinja::Error;
 use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::{Error, ErrorKind};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -18,9 +20,8 @@ const MOST_BRANCHES: usize = 500;
 
 /// Whether the source is small and flat enough to be parsed.
 pub(super) fn check(source: &str, syntax: &SyntaxConfig) -> Result<(), Error> {
-    let refuse = |message: String| Err(Error::new(ErrorKind::SyntaxError, message));
     if source.len() > LONGEST {
-        return refuse("it has more than 1 MiB".to_owned());
+        return refuse(TemplateProblem::SourceTooLong);
     }
     // What stands in each open bracket since the last comma.
     let mut chains = vec![0];
@@ -40,7 +41,7 @@ pub(super) fn check(source: &str, syntax: &SyntaxConfig) -> Result<(), Error> {
                 // The pair stays as one link of the chain that it stands in.
                 match chains.pop() {
                     Some(inside) if !chains.is_empty() => depth -= inside,
-                    _ => return refuse("a bracket is closed that was not opened".to_owned()),
+                    _ => return refuse(TemplateProblem::UnopenedBracket),
                 }
                 if let Some(chain) = chains.last_mut() {
                     *chain += 1;
@@ -61,12 +62,10 @@ pub(super) fn check(source: &str, syntax: &SyntaxConfig) -> Result<(), Error> {
             _ => {}
         }
         if depth > DEEPEST {
-            return refuse(format!(
-                "an expression has more than {DEEPEST} operators in a row or inside each other"
-            ));
+            return refuse(TemplateProblem::ExpressionTooDeep(DEEPEST));
         }
         if branches > MOST_BRANCHES {
-            return refuse(format!("it has more than {MOST_BRANCHES} branches"));
+            return refuse(TemplateProblem::TooManyBranches(MOST_BRANCHES));
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 //! should know.
 
 use super::bounds::refuse;
+use crate::error::TemplateProblem;
 use minijinja::Error;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -24,7 +25,7 @@ const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday",
 /// The time now, in a format of C's `strftime`.
 pub(super) fn strftime_now(format: &str) -> Result<String, Error> {
     if format.len() > 1000 {
-        return refuse("a format of strftime_now has at most 1000 characters");
+        return refuse(TemplateProblem::TimeFormatTooLong);
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
     strftime(format, now)
@@ -106,7 +107,7 @@ fn strftime(format: &str, seconds: u64) -> Result<String, Error> {
             'n' => "\n".to_owned(),
             't' => "\t".to_owned(),
             '%' => "%".to_owned(),
-            other => return refuse(format!("strftime_now does not know %{other}")),
+            other => return refuse(TemplateProblem::TimeFormat(other)),
         };
     }
     Ok(text)

@@ -7,7 +7,8 @@ use crate::progress::Progress;
 use crate::{dtype, models, output, screen, shell};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use minigpt::{settings, tokenizer_mismatch};
+use minigpt::settings::{self, Assignment};
+use minigpt::{TokenizerMismatch, tokenizer_mismatch};
 use minigpt_charts::{Table, count};
 use minigpt_formats::{
     Architecture, Conversion, FileFormat, OnDisk, StateDictNote, Target, TokenizerOrigin, convert,
@@ -72,6 +73,7 @@ struct Answer {
 #[serde(untagged)]
 enum Note {
     StateDict(StateDictNote),
+    Tokenizer(TokenizerMismatch),
     Other(String),
 }
 
@@ -109,7 +111,7 @@ pub fn run(args: &ImportArgs) -> Result<()> {
     let (tokenizer, name) = tokenizer.unzip();
     let mismatch =
         tokenizer.as_ref().and_then(|tokenizer| tokenizer_mismatch(&source, tokenizer, model.config()));
-    notes.extend(mismatch.map(Note::Other));
+    notes.extend(mismatch.map(Note::Tokenizer));
     let mut bar = WriteProgress::default();
     let converted = convert(&files, &model, tokenizer.as_ref(), conversion, &mut bar.callback())?;
     let answer = Answer {
@@ -131,7 +133,7 @@ pub fn run(args: &ImportArgs) -> Result<()> {
 fn assumed(config: &Config, changes: &[String]) -> String {
     let values = serde_json::to_value(config).unwrap_or_default();
     let asked = |key: &str| {
-        let name = |change: &String| settings::split(change).is_ok_and(|(name, _)| name.ends_with(key));
+        let name = |change: &String| Assignment::parse(change).is_ok_and(|change| change.setting.key == key);
         changes.iter().any(name)
     };
     let setting = |key: &str| {
@@ -164,6 +166,7 @@ fn describe(answer: &Answer, config: &Config, prompt: &str) -> String {
     for note in &answer.notes {
         let note = match note {
             Note::StateDict(note) => local(note),
+            Note::Tokenizer(note) => local(note),
             Note::Other(note) => translated(note).into_owned(),
         };
         table.row([message::Note.text(), &note]);

@@ -93,7 +93,7 @@ struct Answer {
     /// The same with its terms, its constants and their source.
     expected_loss_terms: Option<ExpectedLoss>,
     /// Why it does not apply.
-    expected_loss_withheld: Option<&'static str>,
+    expected_loss_withheld: Option<String>,
     #[serde(skip)]
     expected: Result<ExpectedLoss, Withheld>,
     /// What several machines would buy, where that is asked for.
@@ -238,7 +238,7 @@ fn answer(args: &PlanArgs, name: String, config: Config, rate: f64) -> Result<An
         seconds: plan.train_flops_per_token as f64 * tokens as f64 / rate,
         expected_loss: expected.ok().map(|expected| expected.loss),
         expected_loss_terms: expected.ok(),
-        expected_loss_withheld: expected.err().map(Withheld::reason),
+        expected_loss_withheld: expected.err().map(|withheld| withheld.to_string()),
         expected,
         plan,
         config,
@@ -389,13 +389,13 @@ fn times(answer: &Answer) -> String {
                 &format!("{:.2}", expected.loss),
                 &message::LossTerms { sum: &sum }.to_string(),
             ]);
-            table.row(["", "", tr(expected.source)]);
+            table.row(["", "", &local(&expected.source)]);
             if expected.extrapolation {
                 table.row(["", "", message::FarExtrapolation.text()]);
             }
         }
         Err(withheld) => {
-            table.row([message::ExpectedLoss.text(), "–", tr(withheld.reason())]);
+            table.row([message::ExpectedLoss.text(), "–", &local(withheld)]);
         }
     }
     table.draw_within(screen::table_columns())

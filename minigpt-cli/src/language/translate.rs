@@ -147,14 +147,6 @@ mod tests {
     fn messages_are_found_in_each_other_and_behind_names() {
         assert_eq!(chinese("could not read a b.txt"), "无法读取 a b.txt");
         assert_eq!(chinese("x.toml: not a usable configuration"), "x.toml：不是可用的配置");
-        assert_eq!(
-            chinese("the prompt has id 9 at position 2, outside of the vocabulary of 5 tokens"),
-            "提示的第 2 个位置是 id 9，超出了 5 个词元的词表"
-        );
-        assert_eq!(
-            chinese("temperature must be from 0 (greedy) to 100, but is -1"),
-            "temperature 必须在 0（贪心）到 100 之间，现在是 -1"
-        );
         assert_eq!(chinese("nofiles: is an empty folder, not a model"), "nofiles：是空文件夹，不是模型");
         assert_eq!(chinese("p.png is a picture, not text"), "p.png 是图片，不是文本");
         assert_eq!(chinese("novel.txt: text"), "novel.txt：文本");

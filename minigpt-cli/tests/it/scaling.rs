@@ -78,7 +78,7 @@ fn mistakes_are_told_in_words() {
     let file = place.write("runs.csv", table());
     assert_contains(&refused(&["scaling", "fit", &file]), &["there is no column parameters", "valid_loss"]);
     let other = ["scaling", "fit", &file, COLUMNS[0], COLUMNS[1], "--where", "set=none"];
-    assert_contains(&refused(&other), &["no run is left of 49"]);
+    assert_contains(&refused(&other), &["no usable run in 49 rows"]);
     let few = place.write("few.csv", "parameters,tokens,loss\n1e6,1e7,3\n2e6,1e7,2.9\n");
     assert_contains(&refused(&["scaling", "fit", &few]), &["2 runs of 2 sizes", "at least 7 runs"]);
     assert_contains(&refused(&["scaling", "fit", &place.text("")]), &["not a sweep"]);

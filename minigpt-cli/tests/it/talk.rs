@@ -165,7 +165,7 @@ fn a_model_without_a_format_goes_on_with_the_text_and_errors_do_not_end_the_chat
     let place = Place::new();
     let model = plain_model(&place);
     let (out, notes) = said(&["chat", "--model", &model], "xyz\nabc\n".as_bytes());
-    assert!(notes.contains("plain: the model goes on with your text"), "{notes}");
+    assert!(notes.contains("plain: the model continues your text"), "{notes}");
     assert!(notes.contains("error: ") && notes.contains('x'), "{notes}");
     assert!(out.len() > 20, "{out}");
     let looping = said(&["chat", "--model", &model, "--set", "temperature=0"], b"abc\n").1;

@@ -1,13 +1,13 @@
-//! What is asked of the engine, and when it says no.
+//! Requests to the engine, and the reasons to refuse one.
 
 use crate::config::{ContextRule, GenerationConfig};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SettingLimit, SettingProblem, SettingRange};
 use crate::prompt;
 use minigpt_model::Config;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the engine is given at its start. All memory that it will ever hold follows from this.
+/// Settings of an engine. They determine all memory that it will ever hold.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
     /// How many texts are written at once; each has room for keys and values of its own.
@@ -32,14 +32,14 @@ impl Default for EngineConfig {
 /// One text to write, with its own settings.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// What the text begins with.
+    /// The tokens that the text begins with.
     pub prompt: Vec<u32>,
     /// How to go on. `max_new_tokens` may be 0: the prompt is read, and nothing is written. `num_return_sequences` counts
     /// for beams only; other texts are requests of their own.
     pub config: GenerationConfig,
     /// Which random stream of the seed: the number of the text among those asked for.
     pub stream: u64,
-    /// What is added to the logits of tokens; shared by all texts of a request.
+    /// Added to the logits of tokens; shared by all texts of a request.
     pub logit_bias: Arc<[(u32, f32)]>,
     /// Whether stop tokens do not end the text.
     pub ignore_eos: bool,
@@ -83,34 +83,31 @@ pub struct RequestId(pub u64);
 
 /// Why a request was not taken.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Refused {
-    /// Too many wait already.
+    /// The queue is full.
     #[error("{limit} requests are waiting already, which is the limit: try again later")]
     QueueFull {
         /// How many may wait.
         limit: usize,
     },
-    /// The prompt does not fit with the first token of an answer, and the settings say that nothing may be cut.
-    #[error(
-        "the prompt has {prompt} tokens, which do not fit the context of {context} with a token of the answer"
-    )]
+    /// The prompt leaves no room for the first token of an answer, and the settings forbid cutting it.
+    #[error("the prompt has {prompt} tokens, which leaves no room for an answer in the context of {context}")]
     TooLong {
         /// How many tokens the prompt has.
         prompt: usize,
         /// How many fit.
         context: usize,
     },
-    /// It makes no sense.
+    /// A setting or the prompt is invalid.
     #[error(transparent)]
     Invalid(#[from] Error),
     /// The engine is being stopped.
     #[error("the engine is being stopped and takes no more requests")]
     Stopping,
-    /// The engine's thread has ended because of a mistake in the program.
-    #[error("the engine has ended after an internal error: {message}")]
+    /// A panic ended the engine's thread.
+    #[error("the engine stopped after an internal error: {message}")]
     EngineFailed {
-        /// What went wrong.
+        /// The message of the panic.
         message: String,
     },
 }
@@ -119,12 +116,12 @@ impl From<Refused> for Error {
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::Invalid(error) => error,
-            refused => Self::Refused { message: refused.to_string() },
+            refused => Self::Refused(Box::new(refused)),
         }
     }
 }
 
-/// What the engine knows about itself when it looks at a request.
+/// The properties of the engine that a request is checked against.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     pub model: Config,
@@ -136,11 +133,12 @@ pub(crate) struct Limits {
 
 impl Limits {
     pub fn new(model: &Config, config: &EngineConfig, has_tokenizer: bool) -> Result<Self> {
+        let zero = SettingProblem::OutOfRange { range: SettingRange::AtLeastOne, value: 0.0 };
         if config.slots == 0 {
-            return Err(Error::config("slots", "must be at least 1, but is 0"));
+            return Err(Error::config("slots", zero));
         }
         if config.context == 0 {
-            return Err(Error::config("context", "must be at least 1, but is 0"));
+            return Err(Error::config("context", zero));
         }
         let EngineConfig { slots, max_queue, .. } = *config;
         let context = config.context.min(model.block_size);
@@ -158,12 +156,11 @@ impl Limits {
         valid?;
         let (slots, beams) = (self.slots, config.num_beams);
         if beams > slots {
-            let message =
-                format!("must be at most {slots}, the texts that are written at once, but is {beams}");
-            return Err(Error::config("num_beams", message).into());
+            let problem = SettingProblem::TooLarge { limit: SettingLimit::Slots, most: slots, value: beams };
+            return Err(Error::config("num_beams", problem).into());
         }
         if !config.stop_strings.is_empty() && !self.has_tokenizer {
-            return Err(Error::config("stop_strings", "need a tokenizer, and this model has none").into());
+            return Err(Error::config("stop_strings", SettingProblem::NoTokenizer).into());
         }
         self.check_bias(&request)?;
         self.check_prompt(request)
@@ -173,11 +170,10 @@ impl Limits {
         let vocab_size = self.model.vocab_size;
         for &(id, bias) in request.logit_bias.iter() {
             if id as usize >= vocab_size {
-                let message = format!("names token {id}, outside of the vocabulary of {vocab_size} tokens");
-                return Err(Error::config("logit_bias", message));
+                return Err(Error::config("logit_bias", SettingProblem::UnknownToken { id, vocab_size }));
             }
             if bias.is_nan() || bias == f32::INFINITY {
-                return Err(Error::config("logit_bias", format!("of token {id} is {bias}")));
+                return Err(Error::config("logit_bias", SettingProblem::Bias { id, bias }));
             }
         }
         Ok(())

@@ -10,11 +10,12 @@ use super::status::{EngineCounters, EngineStatus, SlotState, SlotStatus};
 use super::writer::Writer;
 use crate::completion::{Completion, FinishReason};
 use crate::config::ContextRule;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SettingProblem};
 use minigpt_model::Gpt;
 use minigpt_tokenizer::Tokenizer;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Tokens of a prompt whose logits are wanted, in one step: the logits of all of them are in memory at once.
@@ -147,7 +148,7 @@ impl Scheduler {
 
     fn enqueue(&mut self, request: Request, search: bool) -> std::result::Result<RequestId, Refused> {
         if search && request.config.constraint.is_some() {
-            return Err(Error::config("num_beams", "a search goes with no schema or grammar").into());
+            return Err(Error::config("num_beams", SettingProblem::SearchWithGrammar).into());
         }
         let request = self.limits.check(request)?;
         let limit = self.limits.max_queue;
@@ -232,7 +233,7 @@ impl Scheduler {
         let started = Instant::now();
         match self.forward(&shares) {
             Ok(logits) => self.take_logits(&shares, logits, &mut events),
-            Err(error) => self.fail_all(&error, &mut events),
+            Err(error) => self.fail_all(error, &mut events),
         }
         self.advance(tokenizer, &mut events);
         self.count(&shares, started);
@@ -263,7 +264,7 @@ impl Scheduler {
         for i in 0..needed {
             let seen = if i == 0 { seen } else { &[] };
             let slot = self.slots.take(id, seen, keep && i == 0, request.cache_key)?;
-            slots.push(slot.ok_or_else(|| Error::Pass { message: "a slot is missing".to_owned() })?);
+            slots.push(slot.ok_or(Error::NoSlot)?);
         }
         let cached_tokens = self.slots.ids(slots[0]).len();
         self.counters.cached_tokens += cached_tokens as u64;
@@ -443,9 +444,10 @@ impl Scheduler {
     }
 
     /// A pass that failed leaves nothing to go on with.
-    fn fail_all(&mut self, error: &Error, events: &mut Vec<(RequestId, EngineEvent)>) {
+    fn fail_all(&mut self, error: Error, events: &mut Vec<(RequestId, EngineEvent)>) {
+        let error = Arc::new(error);
         for id in self.running.iter().map(|running| running.id).collect::<Vec<_>>() {
-            self.fail(id, Error::Pass { message: error.to_string() }, events);
+            self.fail(id, Error::Pass(error.clone()), events);
         }
     }
 

@@ -295,7 +295,7 @@ fn beams_go_with_no_schema() {
     let constraint = Some(compiler.compile(&Grammar::JsonObject).unwrap());
     let config = GenerationConfig { num_beams: 2, constraint, ..GenerationConfig::default() };
     let refused = config.validate().unwrap_err().to_string();
-    assert_eq!(refused, "num_beams must be 1 where a schema or grammar is given, but is 2");
+    assert_eq!(refused, "num_beams must be 1 with a schema or grammar, but is 2");
 }
 
 /// A schema with `depth` arrays inside each other.
@@ -328,7 +328,7 @@ fn what_is_too_much_or_makes_no_sense_is_refused_with_the_reason() {
         ),
         (
             schema(json!({ "oneOf": [{ "type": "string" }, { "type": "string", "maxLength": 3 }] })),
-            "oneOf is only supported where its alternatives exclude each other: use anyOf",
+            "oneOf is only supported if its alternatives exclude each other: use anyOf",
         ),
         (schema(json!({ "$ref": "https://example.org/schema" })), "ref"),
         (schema(json!({ "$ref": "#/nowhere" })), "nowhere"),
@@ -369,7 +369,7 @@ fn a_minimum_length_goes_with_no_schema() {
     let refused = config.validate().unwrap_err().to_string();
     assert_eq!(
         refused,
-        "min_new_tokens must be 0 where a schema or grammar is given, but is 8: the text ends where the grammar does"
+        "min_new_tokens must be 0 with a schema or grammar, but is 8: the text ends where the grammar does"
     );
 }
 

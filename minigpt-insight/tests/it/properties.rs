@@ -4,9 +4,9 @@
 use crate::support;
 use candle_core::Tensor;
 use minigpt_insight::{
-    Ablation, AblationOptions, Component, Error, LensOptions, RepeatOptions, Subject, Transplant, WalkFocus,
-    ablate, attention_summary, attribution, each_layer, head_roles, layer_attention, lens, patch, reading,
-    walk,
+    Ablation, AblationOptions, Component, Error, LensOptions, RepeatOptions, Subject, Transplant, Undefined,
+    WalkFocus, ablate, attention_summary, attribution, each_layer, head_roles, layer_attention, lens, patch,
+    reading, walk,
 };
 use minigpt_kernels::ElementType;
 use minigpt_model::{Gpt, NormPosition, Recording, Site};
@@ -42,7 +42,7 @@ proptest! {
             let answer = attribution(&subject, &ids, position, token);
             if gpt.config().norm_position == NormPosition::Post {
                 let error = answer.unwrap_err();
-                prop_assert!(matches!(&error, Error::Undefined(why) if why.contains("post-norm")), "{error}");
+                prop_assert!(matches!(&error, Error::Undefined(Undefined::PostNormAttribution)), "{error}");
                 continue;
             }
             let answer = answer.unwrap();

@@ -6,16 +6,16 @@ import { t } from "./i18n.js";
 export const CHINESE = [
   // Questions about the inside of a model.
   [
-    "patching needs two texts of as many tokens; these have {} and {}",
+    "patching needs two texts of equal length; these have {clean} and {corrupt} tokens",
     "两段文字的词元数必须相同；现在分别是 {1} 个和 {2} 个。",
   ],
   ["the two texts are the same: there is nothing to patch", "两段文字完全一样，没有可比较的地方。"],
   [
-    "both texts lead to the token {answer} {name}: name another token to hold it against",
+    "both texts lead to the token {id} {name}: name another token to compare it with",
     "两段文字都引出同一个词元 {2}，请换一段文字。",
   ],
   [
-    "the difference of the two logits is the same behind both texts: no share of it can come back",
+    "the difference of the two logits is the same after both texts: there is nothing to restore",
     "两个 logit 之差在两段文字后相同，谈不上恢复多少。",
   ],
   [
@@ -23,31 +23,31 @@ export const CHINESE = [
     "比较 {1} 个词元要让模型运行 {2} 遍，太久了；请用短一些的文字。",
   ],
   [
-    "attribution is not defined for a post-norm model: every block normalises the whole residual stream anew, so what a part wrote does not reach the logits as a term of a sum",
+    "attribution is not defined for a post-norm model: every block normalizes the whole residual stream again, so what a part wrote does not reach the logits as a term of a sum",
     "后归一化的模型没有这种归因：每一层都把整个残差流重新归一化，各部分写下的内容不再是最后那个和里的一项。",
   ],
   [
-    "heads are judged on repeated tokens, for which a context of {} tokens is too short",
+    "head roles are measured on repeated tokens, for which a context of {block_size} tokens is too short",
     "头的作用要在重复的词元上测量，而 {1} 个词元的上下文太短。",
   ],
   [
-    "tokens can't repeat at distance {distance}: twice that must fit the context, so it is from 2 to {most}",
+    "tokens can't repeat at distance {distance}: it must be from 2 to {most}, since two copies must fit the context",
     "词元不能以 {1} 为间隔重复：两倍的间隔要放得进上下文，所以间隔是 2 到 {2}。",
   ],
-  ["there is no token {id}: there are 0 to {}", "没有编号为 {1} 的词元：编号从 0 到 {2}。"],
-  ["there is no layer {layer}: there are 0 to {}", "没有第 {1} 层：层号从 0 到 {2}。"],
-  ["there is no head {head}: there are 0 to {}", "没有头 {1}：编号从 0 到 {2}。"],
-  ["there is no position {position}: there are 0 to {}", "没有位置 {1}：位置从 0 到 {2}。"],
+  ["there is no token {id}: there are 0 to {last}", "没有编号为 {1} 的词元：编号从 0 到 {2}。"],
+  ["there is no layer {layer}: there are 0 to {last}", "没有第 {1} 层：层号从 0 到 {2}。"],
+  ["there is no head {head}: there are 0 to {last}", "没有头 {1}：编号从 0 到 {2}。"],
+  ["there is no position {position}: there are 0 to {last}", "没有位置 {1}：位置从 0 到 {2}。"],
   ["there is no token to look at", "没有可看的词元。"],
-  ["the text has no end of a sentence, a line or a paragraph", "这段文字里没有句末、行末或段末。"],
+  ["the text has no end of a sentence, line or paragraph", "这段文字里没有句末、行末或段末。"],
   ["name the parts to switch off", "请指出要关掉哪些部分。"],
   [
-    "there is no part {text}: write 3.1 for head 1 of layer 3, or mlp.3, attn.3, layer.3",
+    "there is no part {name}: write 3.1 for head 1 of layer 3, or mlp.3, attn.3, layer.3",
     "没有 {1} 这个部分：3.1 表示第 3 层的头 1，也可以写 mlp.3、attn.3、layer.3。",
   ],
-  ["the pass did not come to {site}", "计算没有经过 {1}。"],
+  ["the forward pass did not reach {}", "计算没有经过 {1}。"],
   [
-    "{tokens} tokens do not fit the model's context of {most}",
+    "{tokens} tokens do not fit the model's context of {block_size}",
     "{1} 个词元放不进这个模型的上下文（{2} 个词元）。",
   ],
   ["say which layer", "请指出是哪一层。"],
@@ -66,7 +66,7 @@ export const CHINESE = [
   ],
   ["this model has no tokenizer: give token ids", "这个模型没有分词器，请输入词元编号。"],
   [
-    "character {} of the text is {character} (U+{}), which is not in the vocabulary, and the vocabulary has no <unk> to stand for it",
+    "character {} of the text is {character} (U+{}), which is not in the vocabulary, and there is no <unk> token to replace it",
     "文字的第 {1} 个字符 {2} 不在模型的词表里，词表里也没有代表未知字符的 <unk>。",
   ],
   [
@@ -74,7 +74,7 @@ export const CHINESE = [
     "文字的第 {1} 个字节是 0x{2}，词表里没有对应的词元。",
   ],
   [
-    "id {id} at position {position} is beyond the vocabulary of {vocab_size} tokens",
+    "id {id} at position {position} is outside the vocabulary of {vocab_size} tokens",
     "位置 {2} 的编号 {1} 超出了词表（共 {3} 个词元）。",
   ],
   [

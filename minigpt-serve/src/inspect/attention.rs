@@ -38,8 +38,7 @@ pub(super) fn one_head(subject: &Subject, ids: &[u32], layer: usize, head: usize
     let mut seen = Recording::of(sites);
     subject.logits(ids, &mut seen)?;
     let mut numbers = sites.iter().enumerate().map(|(at, &site)| -> minigpt_insight::Result<String> {
-        let none = || minigpt_insight::Error::Undefined(format!("the pass did not come to {site}"));
-        let x = seen.get(site).ok_or_else(none)?;
+        let x = seen.get(site).ok_or(minigpt_insight::Undefined::NotReached(site))?;
         // (1, H, T, D), and z (1, T, H, D).
         let axis = if at == 3 { 2 } else { 1 };
         let x = x.narrow(axis, head, 1)?.to_dtype(candle_core::DType::F32)?.flatten_all()?;

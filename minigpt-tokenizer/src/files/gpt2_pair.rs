@@ -1,8 +1,8 @@
-//! GPT-2's original pair of files: `vocab.json`, tokens with their ids, and `merges.txt`, a merge a line.
+//! GPT-2's original pair of files: `vocab.json`, tokens with their ids, and `merges.txt`, one merge per line.
 
 use super::unique_map::UniqueMap;
 use super::{ids, read, read_json, spelt};
-use crate::error::{Error, Result};
+use crate::error::{Error, FileProblem, Quote, Result};
 use crate::tokenizer::Tokenizer;
 use std::collections::HashSet;
 use std::path::Path;
@@ -21,14 +21,15 @@ pub(super) fn open(vocab_path: &Path, merges_path: &Path) -> Result<Tokenizer> {
 }
 
 fn read_merges(path: &Path) -> Result<Vec<(String, String)>> {
-    let malformed = |what| Error::Malformed { path: path.to_owned(), what };
+    let malformed = |problem| Error::Malformed { path: path.to_owned(), problem };
     let text = String::from_utf8(read(path)?)
-        .map_err(|error| malformed(format!("not UTF-8 at byte {}", error.utf8_error().valid_up_to())))?;
+        .map_err(|error| malformed(FileProblem::NotUtf8(error.utf8_error().valid_up_to())))?;
     let lines = text.lines().enumerate();
     lines
         .filter(|(_, line)| !line.is_empty() && !line.starts_with("#version"))
         .map(|(number, line)| {
-            split_merge(line).ok_or_else(|| malformed(format!("line {} is no merge: {line:?}", number + 1)))
+            let problem = || FileProblem::MergeLine { line: number + 1, text: Quote::new(line) };
+            split_merge(line).ok_or_else(|| malformed(problem()))
         })
         .collect()
 }

@@ -1,24 +1,26 @@
 //! The ids of a vocabulary from a file: each of 0, 1, 2, … exactly once.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, FileProblem, Quote, Result};
 use std::path::Path;
 
 /// Tokens in the order of their ids.
 pub(super) fn in_order(path: &Path, entries: Vec<(String, u32)>) -> Result<Vec<String>> {
-    let malformed = |what| Error::Malformed { path: path.to_owned(), what };
+    let malformed = |problem| Error::Malformed { path: path.to_owned(), problem };
     let mut tokens: Vec<Option<String>> = vec![None; entries.len()];
     let mut beyond = None;
     for (token, id) in entries {
         match tokens.get_mut(id as usize) {
-            Some(Some(other)) => return Err(malformed(format!("{other:?} and {token:?} both have id {id}"))),
+            Some(Some(other)) => {
+                let (first, second) = (Quote::new(other), Quote::new(&token));
+                return Err(malformed(FileProblem::DuplicateId { first, second, id }));
+            }
             Some(free) => *free = Some(token),
             None => beyond = Some((token, id)),
         }
     }
     if let (Some((token, id)), Some(gap)) = (beyond, tokens.iter().position(Option::is_none)) {
         let count = tokens.len();
-        let what = format!("{token:?} has id {id} in a vocabulary of {count} tokens, and none has id {gap}");
-        return Err(malformed(what));
+        return Err(malformed(FileProblem::IdGap { token: Quote::new(&token), id, count, gap }));
     }
     Ok(tokens.into_iter().flatten().collect())
 }
@@ -46,6 +48,9 @@ mod tests {
     #[test]
     fn a_gap_is_named() {
         let error = order(&[("b", 0), ("a", 4_000_000_000), ("c", 1)]).unwrap_err().to_string();
-        assert_eq!(error, r#"v.json: "a" has id 4000000000 in a vocabulary of 3 tokens, and none has id 2"#);
+        assert_eq!(
+            error,
+            r#"v.json: "a" has id 4000000000 in a vocabulary of 3 tokens, but no token has id 2"#
+        );
     }
 }

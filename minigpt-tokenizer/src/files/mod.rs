@@ -15,7 +15,7 @@ pub(crate) use vocabulary::save_vocabulary;
 pub(crate) use write::save;
 
 use crate::bpe::BpeTokenizer;
-use crate::error::{Error, Result};
+use crate::error::{Error, Excerpt, FileProblem, Quote, Result};
 use crate::tokenizer::Tokenizer;
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
@@ -46,8 +46,7 @@ fn open_folder(folder: &Path) -> Result<Tokenizer> {
     } else if is_there(&vocab)? {
         open(&vocab)
     } else {
-        let what = "the folder holds neither tokenizer.json nor vocab.json with merges.txt";
-        Err(Error::Malformed { path: folder.to_owned(), what: what.to_owned() })
+        Err(Error::Malformed { path: folder.to_owned(), problem: FileProblem::EmptyFolder })
     }
 }
 
@@ -58,13 +57,13 @@ pub(crate) fn bpe_from_spelt(
     merges: &[String],
     specials: &[String],
 ) -> Result<BpeTokenizer> {
-    let malformed = |what| Error::Malformed { path: path.to_owned(), what };
+    let malformed = |problem| Error::Malformed { path: path.to_owned(), problem };
     let mut seen: HashSet<&str, RandomState> = HashSet::default();
     if let Some(token) = tokens.iter().find(|token| !seen.insert(token)) {
-        return Err(malformed(format!("the token {token:?} comes twice")));
+        return Err(malformed(FileProblem::DuplicateToken(Quote::new(token))));
     }
     let split = |merge: &String| {
-        gpt2_pair::split_merge(merge).ok_or_else(|| malformed(format!("no merge: {merge:?}")))
+        gpt2_pair::split_merge(merge).ok_or_else(|| malformed(FileProblem::Merge(Quote::new(merge))))
     };
     let merges: Vec<_> = merges.iter().map(split).collect::<Result<_>>()?;
     spelt::bpe(path, tokens, &merges, specials)
@@ -78,7 +77,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
 fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|error| Error::Malformed {
         path: path.to_owned(),
-        what: format!("not the JSON of a tokenizer: {error}"),
+        problem: FileProblem::Json(Excerpt::new(&error)),
     })
 }
 

@@ -86,15 +86,15 @@ impl<'de> Visitor<'de> for MergeVisitor {
     }
 
     fn visit_str<E: Error>(self, line: &str) -> Result<Merge, E> {
-        let pair =
-            split_merge(line).ok_or_else(|| E::custom(format_args!("{line:?} is no merge of two tokens")))?;
+        let pair = split_merge(line)
+            .ok_or_else(|| E::custom(format_args!("{line:?} is not a merge of two tokens")))?;
         Ok(Merge(pair.0, pair.1))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Merge, A::Error> {
         match (list.next_element()?, list.next_element()?, list.next_element::<IgnoredAny>()?) {
             (Some(left), Some(right), None) => Ok(Merge(left, right)),
-            _ => Err(A::Error::custom("a merge joins two tokens")),
+            _ => Err(A::Error::custom("a merge needs two tokens")),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::bpe::{BpeTokenizer, Origin, Tokens};
 use crate::byte_level;
-use crate::error::{Error, Result};
+use crate::error::{Error, FileProblem, Quote, Result};
 use crate::merges::{Merges, Rule};
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
@@ -16,16 +16,17 @@ pub(super) fn bpe(
     merges: &[(String, String)],
     specials: &[String],
 ) -> Result<BpeTokenizer> {
-    let malformed = |what| Error::Malformed { path: path.to_owned(), what };
+    let malformed = |problem| Error::Malformed { path: path.to_owned(), problem };
     let known: HashMap<&str, u32, RandomState> = tokens.iter().map(String::as_str).zip(0..).collect();
     let table = unspell(tokens, specials).map_err(malformed)?;
     let merges = rules(&known, merges).map_err(malformed)?;
     let specials =
         specials.iter().filter_map(|name| Some((name.clone(), *known.get(name.as_str())?))).collect();
-    BpeTokenizer::new(table, merges, specials, Origin::File).map_err(|error| malformed(error.to_string()))
+    let tokenizer = BpeTokenizer::new(table, merges, specials, Origin::File);
+    tokenizer.map_err(|error| malformed(FileProblem::Contents(Box::new(error))))
 }
 
-fn unspell(tokens: &[String], specials: &[String]) -> Result<Tokens, String> {
+fn unspell(tokens: &[String], specials: &[String]) -> Result<Tokens, FileProblem> {
     let specials: HashSet<&str, RandomState> = specials.iter().map(String::as_str).collect();
     let mut table = Tokens::default();
     for (id, token) in tokens.iter().enumerate() {
@@ -33,25 +34,32 @@ fn unspell(tokens: &[String], specials: &[String]) -> Result<Tokens, String> {
             table.push(token.as_bytes());
         } else {
             let bytes = byte_level::unspell(token).filter(|bytes| !bytes.is_empty());
-            table.push(&bytes.ok_or_else(|| {
-                format!("the token {token:?} (id {id}) is not spelt in GPT-2's alphabet of bytes")
-            })?);
+            let problem = || FileProblem::NotByteAlphabet { token: Quote::new(token), id };
+            table.push(&bytes.ok_or_else(problem)?);
         }
     }
     Ok(table)
 }
 
-fn rules(known: &HashMap<&str, u32, RandomState>, merges: &[(String, String)]) -> Result<Merges, String> {
+fn rules(
+    known: &HashMap<&str, u32, RandomState>,
+    merges: &[(String, String)],
+) -> Result<Merges, FileProblem> {
     let mut rules = Merges::with_capacity(merges.len());
     for (number, (left, right)) in merges.iter().enumerate() {
         let id = |token: &str| {
-            let missing =
-                || format!("merge {number} ({left:?} with {right:?}) needs {token:?}, which is no token");
-            known.get(token).copied().ok_or_else(missing)
+            known.get(token).copied().ok_or_else(|| {
+                let [left, right, token] = [left, right, token].map(Quote::new);
+                FileProblem::MergeNeeds { number, left, right, token }
+            })
         };
         let rule = Rule { left: id(left)?, right: id(right)?, joined: id(&format!("{left}{right}"))? };
         if !rules.push(rule) {
-            return Err(format!("merge {number} ({left:?} with {right:?}) comes twice"));
+            return Err(FileProblem::DuplicateMerge {
+                number,
+                left: Quote::new(left),
+                right: Quote::new(right),
+            });
         }
     }
     Ok(rules)

@@ -9,7 +9,7 @@ use super::unique_map::UniqueMap;
 use super::{ids, parse, read, spelt, vocabulary};
 use crate::bpe::BpeTokenizer;
 use crate::characters::{CharTokenizer, UNK};
-use crate::error::{Error, Result};
+use crate::error::{Error, FileProblem, Quote, Result};
 use crate::pipeline::PipelineTokenizer;
 use crate::tokenizer::Tokenizer;
 use foldhash::fast::RandomState;
@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::path::Path;
 
-/// What splits a text into its characters, line ends included.
+/// Pattern that splits a text into characters, including line ends.
 pub(super) const EVERY_CHARACTER: &str = r"[\s\S]";
 /// GPT-2's pattern, for files that spell it out.
 const GPT2_PATTERN: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
@@ -60,7 +60,7 @@ struct Component {
     invert: Option<bool>,
     pretokenizers: Option<Vec<Component>>,
     processors: Option<Vec<Component>>,
-    /// What a template makes of one text.
+    /// The template for a single text.
     single: Option<Vec<Value>>,
 }
 
@@ -92,14 +92,14 @@ pub(super) fn open(path: &Path) -> Result<Tokenizer> {
     let mut file: TokenizerJson = parse(path, &bytes)?;
     if let Some(model) = file.model.take() {
         match (Reader { path, file }).tokenizer(model) {
-            Err(Error::Unsupported { .. }) => pipeline(path, bytes),
-            tokenizer => tokenizer,
+            Ok(tokenizer) => Ok(tokenizer),
+            Err(Rejected::NotOurs) => pipeline(path, bytes),
+            Err(Rejected::Invalid(error)) => Err(error),
         }
     } else if file.word2id.is_some() || file.id2word.is_some() {
         vocabulary::from_maps(path, file.word2id, file.id2word).map(Tokenizer::Char)
     } else {
-        let what = r#"neither a tokenizer.json (no "model") nor a vocabulary file (no "word2id")"#;
-        Err(Error::Malformed { path: path.to_owned(), what: what.to_owned() })
+        Err(Error::Malformed { path: path.to_owned(), problem: FileProblem::Unrecognized })
     }
 }
 
@@ -110,6 +110,20 @@ fn pipeline(path: &Path, bytes: Vec<u8>) -> Result<Tokenizer> {
     PipelineTokenizer::read(path, bytes, config).map(Tokenizer::Pipeline)
 }
 
+/// Why a file is not read as one of our two tokenizers.
+enum Rejected {
+    /// It describes another one.
+    NotOurs,
+    /// It describes no tokenizer at all.
+    Invalid(Error),
+}
+
+impl From<Error> for Rejected {
+    fn from(error: Error) -> Self {
+        Self::Invalid(error)
+    }
+}
+
 /// All of the file but the model.
 struct Reader<'a> {
     path: &'a Path,
@@ -117,69 +131,66 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn tokenizer(self, mut model: Model) -> Result<Tokenizer> {
+    fn tokenizer(self, mut model: Model) -> Result<Tokenizer, Rejected> {
         let vocab = model.vocab.take();
         let kind = match (&model.kind, &model.merges, &vocab) {
             (Some(kind), _, _) => kind.as_str(),
             (None, Some(_), _) => "BPE",
             (None, None, Some(Vocab::List)) => "Unigram",
-            _ => "of no type that the file names",
+            _ => return Err(Rejected::NotOurs),
         };
         match (kind, vocab) {
             ("BPE", Some(Vocab::Ids(vocab))) => self.bpe(model, vocab).map(Tokenizer::Bpe),
             ("WordLevel", Some(Vocab::Ids(vocab))) => self.characters(&model, vocab).map(Tokenizer::Char),
-            ("BPE" | "WordLevel", _) => Err(self.malformed("the model has no vocabulary of tokens with ids")),
-            _ => Err(self.unsupported(format!("the model is {kind}"))),
+            ("BPE" | "WordLevel", _) => Err(self.malformed(FileProblem::NoVocabulary).into()),
+            _ => Err(Rejected::NotOurs),
         }
     }
 
-    fn bpe(&self, model: Model, vocab: Vec<(String, u32)>) -> Result<BpeTokenizer> {
-        self.refuse_settings(&model)?;
-        self.refuse("normalizer", self.file.normalizer.as_ref(), |_| false)?;
-        self.refuse("pre-tokenizer", self.file.pre_tokenizer.as_ref(), is_gpt2)?;
-        if self.file.pre_tokenizer.is_none() {
-            return Err(self.unsupported("the BPE has no pre-tokenizer".to_owned()));
+    fn bpe(&self, model: Model, vocab: Vec<(String, u32)>) -> Result<BpeTokenizer, Rejected> {
+        if model.has_special_settings() || !self.has_pipeline(is_gpt2, "ByteLevel") {
+            return Err(Rejected::NotOurs);
         }
-        self.refuse("post-processor", self.file.post_processor.as_ref(), Component::changes_no_ids)?;
-        self.refuse("decoder", self.file.decoder.as_ref(), |found| found.kind == "ByteLevel")?;
         let (tokens, specials) = self.with_added(vocab)?;
         let merges: Vec<_> = model.merges.unwrap_or_default().into_iter().map(|Merge(a, b)| (a, b)).collect();
-        spelt::bpe(self.path, &tokens, &merges, &specials)
+        Ok(spelt::bpe(self.path, &tokens, &merges, &specials)?)
     }
 
-    fn characters(&self, model: &Model, vocab: Vec<(String, u32)>) -> Result<CharTokenizer> {
-        self.refuse("normalizer", self.file.normalizer.as_ref(), |_| false)?;
-        self.refuse("pre-tokenizer", self.file.pre_tokenizer.as_ref(), is_every_character)?;
-        if self.file.pre_tokenizer.is_none() {
-            return Err(self.unsupported("the WordLevel model has no pre-tokenizer".to_owned()));
-        }
-        self.refuse("post-processor", self.file.post_processor.as_ref(), Component::changes_no_ids)?;
-        self.refuse("decoder", self.file.decoder.as_ref(), |found| found.kind == "Fuse")?;
-        if let Some(unk) = model.unk_token.as_deref().filter(|&unk| unk != UNK) {
-            return Err(self.unsupported(format!("the token for unknown characters is {unk:?}, not {UNK:?}")));
+    fn characters(&self, model: &Model, vocab: Vec<(String, u32)>) -> Result<CharTokenizer, Rejected> {
+        let is_our_unk = model.unk_token.as_deref().is_none_or(|unk| unk == UNK);
+        if !is_our_unk || !self.has_pipeline(is_every_character, "Fuse") {
+            return Err(Rejected::NotOurs);
         }
         let (tokens, specials) = self.with_added(vocab)?;
-        CharTokenizer::from_tokens(tokens, &specials).map_err(|error| self.malformed(&error.to_string()))
+        let tokenizer = CharTokenizer::from_tokens(tokens, &specials);
+        Ok(tokenizer.map_err(|error| self.malformed(FileProblem::Contents(Box::new(error))))?)
+    }
+
+    /// Whether the stages around the model are those of one of our tokenizers.
+    fn has_pipeline(&self, pre_tokenizer: impl Fn(&Component) -> bool, decoder: &str) -> bool {
+        let file = &self.file;
+        file.normalizer.is_none()
+            && file.pre_tokenizer.as_ref().is_some_and(pre_tokenizer)
+            && file.post_processor.as_ref().is_none_or(Component::changes_no_ids)
+            && file.decoder.as_ref().is_none_or(|found| found.kind == decoder)
     }
 
     /// Puts the added tokens, which are in the vocabulary or follow it, and the others in the order of their ids.
-    fn with_added(&self, mut vocab: Vec<(String, u32)>) -> Result<(Vec<String>, Vec<String>)> {
+    fn with_added(&self, mut vocab: Vec<(String, u32)>) -> Result<(Vec<String>, Vec<String>), Rejected> {
         let added = self.file.added_tokens.as_deref().unwrap_or_default();
         let known: HashMap<&str, u32, RandomState> =
             vocab.iter().map(|(token, id)| (token.as_str(), *id)).collect();
         let mut further = Vec::new();
         for AddedToken { id, content, single_word, lstrip, rstrip } in added {
             if *single_word || *lstrip || *rstrip {
-                let what = format!("the added token {content:?} strips spaces or matches only whole words");
-                return Err(self.unsupported(what));
+                return Err(Rejected::NotOurs);
             }
             match known.get(content.as_str()) {
                 None => further.push((content.clone(), *id)),
                 Some(known) if known == id => {}
-                Some(known) => {
-                    let what =
-                        format!("the added token {content:?} has id {id}, and {known} in the vocabulary");
-                    return Err(self.malformed(&what));
+                Some(&known) => {
+                    let (token, id) = (Quote::new(content), u64::from(*id));
+                    return Err(self.malformed(FileProblem::AddedTokenId { token, id, known }).into());
                 }
             }
         }
@@ -188,62 +199,24 @@ impl Reader<'_> {
         Ok((ids::in_order(self.path, vocab)?, added.iter().map(|token| token.content.clone()).collect()))
     }
 
-    fn refuse_settings(&self, model: &Model) -> Result<()> {
+    fn malformed(&self, problem: FileProblem) -> Error {
+        Error::Malformed { path: self.path.to_owned(), problem }
+    }
+}
+
+impl Model {
+    /// Whether settings are on that GPT-2's BPE does not have.
+    fn has_special_settings(&self) -> bool {
         let is_set = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.is_empty());
-        let settings = [
-            ("dropout", model.dropout.is_some_and(|dropout| dropout != 0.0)),
-            ("continuing_subword_prefix", is_set(&model.continuing_subword_prefix)),
-            ("end_of_word_suffix", is_set(&model.end_of_word_suffix)),
-            ("byte_fallback", model.byte_fallback),
-            ("ignore_merges", model.ignore_merges),
-        ];
-        match settings.iter().find(|(_, set)| *set) {
-            Some((name, _)) => Err(self.unsupported(format!("the BPE has {name:?} set"))),
-            None => Ok(()),
-        }
-    }
-
-    /// Refuses a stage of the pipeline that is there and not as it should be.
-    fn refuse(
-        &self,
-        stage: &str,
-        found: Option<&Component>,
-        accept: impl Fn(&Component) -> bool,
-    ) -> Result<()> {
-        match found {
-            Some(found) if !accept(found) => {
-                Err(self.unsupported(format!("the {stage} is {}", found.describe())))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn unsupported(&self, what: String) -> Error {
-        Error::Unsupported { path: self.path.to_owned(), what }
-    }
-
-    fn malformed(&self, what: &str) -> Error {
-        Error::Malformed { path: self.path.to_owned(), what: what.to_owned() }
+        self.dropout.is_some_and(|dropout| dropout != 0.0)
+            || is_set(&self.continuing_subword_prefix)
+            || is_set(&self.end_of_word_suffix)
+            || self.byte_fallback
+            || self.ignore_merges
     }
 }
 
 impl Component {
-    /// The kind, with the settings that make it another one.
-    fn describe(&self) -> String {
-        let mut text = self.kind.clone();
-        if self.add_prefix_space == Some(true) {
-            text.push_str(" with add_prefix_space");
-        }
-        if self.use_regex == Some(false) {
-            text.push_str(" without GPT-2's pattern");
-        }
-        if let Some(regex) = self.pattern.as_ref().and_then(|pattern| pattern.regex.as_ref()) {
-            text.push_str(&format!(" on {regex:?}"));
-        }
-        let parts: Vec<_> = self.pretokenizers.iter().flatten().map(Self::describe).collect();
-        if parts.is_empty() { text } else { format!("{text} of {}", parts.join(", ")) }
-    }
-
     /// Whether a post-processor leaves the ids of a text as they are: it only looks at offsets, or its template is the text
     /// alone.
     fn changes_no_ids(&self) -> bool {

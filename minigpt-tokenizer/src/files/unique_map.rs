@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 pub(super) struct UniqueMap<V>(pub(super) Vec<(String, V)>);
 
 impl<'de, V: Deserialize<'de>> UniqueMap<V> {
-    /// Reads the entries, and stops where a key comes for the second time.
+    /// Reads the entries. A key that appears twice is an error.
     pub(super) fn collect<A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
         let hasher = RandomState::default();
         let mut entries: Vec<(String, V)> = Vec::new();
@@ -21,7 +21,7 @@ impl<'de, V: Deserialize<'de>> UniqueMap<V> {
         while let Some(key) = map.next_key::<String>()? {
             let hash = hasher.hash_one(&key);
             if seen.find(hash, |&at| entries[at].0 == key).is_some() {
-                return Err(A::Error::custom(format_args!("the key {key:?} comes twice")));
+                return Err(A::Error::custom(format_args!("the key {key:?} appears twice")));
             }
             seen.insert_unique(hash, entries.len(), |&at| hasher.hash_one(&entries[at].0));
             entries.push((key, map.next_value()?));
@@ -63,6 +63,6 @@ mod tests {
     #[test]
     fn a_key_that_comes_twice_is_named_with_its_line() {
         let error = serde_json::from_str::<UniqueMap<u32>>("{\"a\": 1,\n\"\\u0061\": 1}").unwrap_err();
-        assert!(error.to_string().contains(r#"the key "a" comes twice at line 2"#), "{error}");
+        assert!(error.to_string().contains(r#"the key "a" appears twice at line 2"#), "{error}");
     }
 }

@@ -12,9 +12,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// Writes `tokenizer.json` and `tokenizer_config.json` into a folder, which is made where it is missing.
+/// Writes `tokenizer.json` and `tokenizer_config.json` into a folder, creating it if needed.
 pub(crate) fn save(tokenizer: &Tokenizer, folder: &Path) -> Result<()> {
-    let failed = |source| Error::Io { action: "make the folder", path: folder.to_owned(), source };
+    let failed = |source| Error::CreateFolder { path: folder.to_owned(), source };
     std::fs::create_dir_all(folder).map_err(failed)?;
     let description = match tokenizer {
         Tokenizer::Char(tokenizer) => characters(tokenizer),
@@ -34,7 +34,7 @@ pub(crate) fn save(tokenizer: &Tokenizer, folder: &Path) -> Result<()> {
 
 /// Writes JSON into a file, whole or not at all.
 pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
-    let failed = |source| Error::Io { action: "write", path: path.to_owned(), source };
+    let failed = |source| Error::Write { path: path.to_owned(), source };
     let mut text = serde_json::to_vec_pretty(value).map_err(|e| failed(e.into()))?;
     text.push(b'\n');
     Ok(write_file(path, &text)?)
@@ -85,7 +85,7 @@ fn characters(tokenizer: &CharTokenizer) -> Value {
         },
         "post_processor": null,
         "decoder": {"type": "Fuse"},
-        // The format wants a name here; where the vocabulary lacks it, an unknown character is an error there too.
+        // The format requires a name. If the vocabulary lacks it, an unknown character is an error there too.
         "model": {"type": "WordLevel", "vocab": vocab, "unk_token": UNK}
     })
 }

@@ -49,9 +49,7 @@ impl Corpus {
         let words = words.in_order();
         let size = words.iter().map(|(_, word)| word.len() + 1).sum::<usize>() + 1;
         if size >= JOINED as usize {
-            return Err(Error::Invalid(format!(
-                "the distinct words have {size} bytes, more than can be learnt from"
-            )));
+            return Err(Error::TooManyWords { bytes: size });
         }
         let mut cells = Vec::with_capacity(size);
         let mut counts: Vec<(u32, u64)> = Vec::new();

@@ -110,23 +110,23 @@ fn a_vocabulary_file_that_contradicts_itself_is_refused_with_the_entry() {
     let cases = [
         (
             r#"{"word2id": {"a": 0, "b": 2}, "id2word": {}}"#,
-            r#""b" has id 2 in a vocabulary of 2 tokens, and none has id 1"#,
+            r#""b" has id 2 in a vocabulary of 2 tokens, but no token has id 1"#,
         ),
         (r#"{"word2id": {"a": 0, "b": 0}, "id2word": {}}"#, r#""a" and "b" both have id 0"#),
-        (r#"{"word2id": {"a": 0}, "id2word": {"0": "b"}}"#, r#"id 0 is "a" in word2id and "b" in id2word"#),
+        (r#"{"word2id": {"a": 0}, "id2word": {"0": "b"}}"#, r#"id 0 is "a" in word2id but "b" in id2word"#),
         (r#"{"word2id": {"a": 0}, "id2word": {}}"#, r#"word2id has "a" with id 0, which id2word lacks"#),
         (r#"{"word2id": {}, "id2word": {"0": "a"}}"#, r#"id2word has "a" with id 0, which word2id lacks"#),
         (r#"{"word2id": {"a": 0}, "id2word": {"zero": "a"}}"#, r#"id2word: "zero" is not an id"#),
         (r#"{"word2id": {"a": 0}, "id2word": {"0": "a", "00": "a"}}"#, r#"id2word: "00" is not an id"#),
         (r#"{"word2id": {"ab": 0}, "id2word": {"0": "ab"}}"#, r#"the word "ab" is neither one character"#),
         (r#"{"word2id": {"": 0}, "id2word": {"0": ""}}"#, r#"the word "" is neither one character"#),
-        (r#"{"word2id": {"a": 0, "a": 0}, "id2word": {"0": "a"}}"#, r#"the key "a" comes twice"#),
-        (r#"{"word2id": {"a": 0}, "id2word": {"0": "a", "0": "a"}}"#, r#"the key "0" comes twice"#),
+        (r#"{"word2id": {"a": 0, "a": 0}, "id2word": {"0": "a"}}"#, r#"the key "a" appears twice"#),
+        (r#"{"word2id": {"a": 0}, "id2word": {"0": "a", "0": "a"}}"#, r#"the key "0" appears twice"#),
         (r#"{"word2id": {"a": 0}, "word2id": {"a": 0}, "id2word": {}}"#, "duplicate field `word2id`"),
         (r#"{"word2id": {"a": "0"}, "id2word": {"0": "a"}}"#, r#"invalid type: string "0", expected u32"#),
         (r#"{"word2id": {"a": -1}, "id2word": {"0": "a"}}"#, "invalid value: integer `-1`, expected u32"),
         (r#"{"word2id": {"a": 0}, "id2word": {"0": 5}}"#, "invalid type: integer `5`, expected a string"),
-        (r#"{"word2id": {"a": 0}, "id2word": ["b"]}"#, r#"id 0 is "a" in word2id and "b" in id2word"#),
+        (r#"{"word2id": {"a": 0}, "id2word": ["b"]}"#, r#"id 0 is "a" in word2id but "b" in id2word"#),
         (
             r#"{"word2id": {"a": 0}, "id2word": ["a", "b"]}"#,
             r#"id2word has "b" with id 1, which word2id lacks"#,
@@ -135,8 +135,8 @@ fn a_vocabulary_file_that_contradicts_itself_is_refused_with_the_entry() {
         (r#"{"word2id": {"a": 0}}"#, r#"a vocabulary file needs "id2word""#),
         (r#"{"a": 0}"#, r#"neither a tokenizer.json (no "model") nor a vocabulary file"#),
         ("", "EOF while parsing"),
-        ("[]", "v.json: not the JSON of a tokenizer"),
-        ("{\"word2id\": {\"\\ud800\": 0}}", "v.json: not the JSON of a tokenizer"),
+        ("[]", "v.json: not a tokenizer's JSON"),
+        ("{\"word2id\": {\"\\ud800\": 0}}", "v.json: not a tokenizer's JSON"),
     ];
     for (content, expected) in cases {
         let error = open("v.json", content).expect_err(content);
@@ -187,7 +187,7 @@ fn a_folder_that_cannot_be_made_is_an_error() {
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
     let error = Tokenizer::gpt2().save(&file.join("below")).unwrap_err().to_string();
-    assert!(error.contains("could not make the folder"), "{error}");
+    assert!(error.contains("could not create the folder"), "{error}");
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn what_no_language_model_can_use_is_refused_with_the_reason() {
     let other = with(with(small_bpe(), "/pre_tokenizer", prefix.clone()), "/decoder", prefix);
     let bomb = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "a".repeat(10_000)});
     let cases = [
-        (with(small_bpe(), "/model/dropout", json!(0.1)), "which gives other ids every time"),
+        (with(small_bpe(), "/model/dropout", json!(0.1)), "other ids every time"),
         (
             with(
                 other.clone(),
@@ -249,7 +249,7 @@ fn what_no_language_model_can_use_is_refused_with_the_reason() {
         ),
         (
             with(other.clone(), "/added_tokens", added),
-            r#"the added token "<sep>" has id 9, and 3 in the vocabulary"#,
+            r#"the added token "<sep>" has id 9, but id 3 in the vocabulary"#,
         ),
         (
             with(
@@ -262,11 +262,11 @@ fn what_no_language_model_can_use_is_refused_with_the_reason() {
                     "special_tokens": {},
                 }),
             ),
-            r#"the post-processor's template uses "<cls>", which its special_tokens lack"#,
+            r#"the post-processor's template uses "<cls>", which is not among its special_tokens"#,
         ),
         (
             with(other.clone(), "/normalizer", json!({"type": "Sequence", "normalizers": [bomb, bomb]})),
-            "a million times as long",
+            "a million times longer",
         ),
         (
             with(
@@ -274,7 +274,7 @@ fn what_no_language_model_can_use_is_refused_with_the_reason() {
                 "/normalizer",
                 json!({"type": "Precompiled", "precompiled_charsmap": "////////"}),
             ),
-            "another size than it says",
+            "the size of the normalizer's table is wrong",
         ),
         (
             with(other.clone(), "/model/vocab", json!({"a": 0, "b": 1_000_000, "ab": 2})),
@@ -295,21 +295,24 @@ fn a_broken_tokenizer_json_is_refused_with_the_entry() {
     let cases = [
         (
             with(small_bpe(), "/model/merges", json!(["a c"])),
-            r#"merge 0 ("a" with "c") needs "c", which is no token"#,
+            r#"merge 0 ("a" with "c") needs "c", which is not a token"#,
         ),
-        (with(small_bpe(), "/model/merges", json!(["b a"])), r#"needs "ba", which is no token"#),
-        (with(small_bpe(), "/model/merges", json!(["a b", "a b"])), "merge 1 (\"a\" with \"b\") comes twice"),
-        (with(small_bpe(), "/model/merges", json!(["ab"])), r#""ab" is no merge of two tokens"#),
-        (with(small_bpe(), "/model/merges", json!([["a"]])), "a merge joins two tokens"),
+        (with(small_bpe(), "/model/merges", json!(["b a"])), r#"needs "ba", which is not a token"#),
+        (
+            with(small_bpe(), "/model/merges", json!(["a b", "a b"])),
+            "merge 1 (\"a\" with \"b\") appears twice",
+        ),
+        (with(small_bpe(), "/model/merges", json!(["ab"])), r#""ab" is not a merge of two tokens"#),
+        (with(small_bpe(), "/model/merges", json!([["a"]])), "a merge needs two tokens"),
         (
             with(small_bpe(), "/model/vocab", json!({"a": 0, "b c": 1})),
-            r#"the token "b c" (id 1) is not spelt"#,
+            r#"the token "b c" (id 1) is not spelled"#,
         ),
-        (with(small_bpe(), "/model/vocab", json!({"a": 0, "b": 7})), "none has id 1"),
+        (with(small_bpe(), "/model/vocab", json!({"a": 0, "b": 7})), "no token has id 1"),
         (with(small_bpe(), "/added_tokens", added(0, "<sep>")), r#""a" and "<sep>" both have id 0"#),
         (
             with(small_bpe(), "/added_tokens", added(9, "ab")),
-            r#"the added token "ab" has id 9, and 2 in the vocabulary"#,
+            r#"the added token "ab" has id 9, but id 2 in the vocabulary"#,
         ),
         (
             with(saved(&characters()), "/added_tokens", json!([])),
@@ -357,14 +360,14 @@ fn vocab_json_with_merges_txt_opens_and_knows_its_special_tokens() {
     }
     std::fs::write(folder.path().join("merges.txt"), "Ġ a\nĠa\n").unwrap();
     let error = Tokenizer::open(folder.path()).unwrap_err().to_string();
-    assert!(error.contains(r#"line 2 is no merge: "Ġa""#), "{error}");
+    assert!(error.contains(r#"line 2 is not a merge: "Ġa""#), "{error}");
 }
 
 #[test]
 fn equal_keys_anywhere_in_a_tokenizer_json_are_refused() {
     let file = small_bpe().to_string();
     for (from, to, expected) in [
-        (r#""a":0"#, r#""a":0,"a":0"#, r#"the key "a" comes twice"#),
+        (r#""a":0"#, r#""a":0,"a":0"#, r#"the key "a" appears twice"#),
         (r#""type":"BPE""#, r#""type":"BPE","type":"BPE""#, "duplicate field `type`"),
         (r#""type":"ByteLevel""#, r#""type":"ByteLevel","type":"Metaspace""#, "duplicate field `type`"),
     ] {

@@ -1,7 +1,7 @@
 //! Opening a model and letting it write.
 
 use minigpt::formats::hugging_face;
-use minigpt::generate::GenerationConfig;
+use minigpt::generate::{GenerationConfig, IgnoredSetting};
 use minigpt::model::{Config, Device, Gpt};
 use minigpt::tokenizer::{CharTokenizer, Tokenizer};
 use minigpt::{ModelFolder, ModelPlace};
@@ -56,9 +56,10 @@ fn settings_that_change_nothing_are_named_beside_the_text() {
     let model = ModelFolder::open(folder.path()).unwrap();
     let few = GenerationConfig { max_new_tokens: 2, ..GenerationConfig::default() };
     let cold = GenerationConfig { temperature: 0.7, ..few.clone() };
-    let said = ["temperature is 0.7, but do_sample is false: the likeliest token always comes"];
-    assert_eq!(model.generate_with("abc", &cold).unwrap().warnings, said);
-    assert_eq!(model.stream_with("abc", &cold).unwrap().warnings(), said);
+    let said = ["temperature is 0.7, but do_sample is false: the likeliest token is always chosen"];
+    let text = |warnings: &[IgnoredSetting]| warnings.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(text(&model.generate_with("abc", &cold).unwrap().warnings), said);
+    assert_eq!(text(model.stream_with("abc", &cold).unwrap().warnings()), said);
     assert!(model.generate_with("abc", &few).unwrap().warnings.is_empty());
     let drawn = GenerationConfig { do_sample: true, ..cold };
     assert!(model.stream_with("abc", &drawn).unwrap().warnings().is_empty());

@@ -7,7 +7,7 @@ use super::settings;
 use crate::arguments::{RANDOM, draw_seed};
 use crate::input::{self, MOST_TEXT};
 use crate::language::messages::chat as message;
-use crate::language::tr;
+use crate::language::{local, tr};
 use crate::{language, output, sampling};
 use anyhow::{Context, Result, ensure};
 use minigpt::{ChatSettings, Conversation, Format, ModelFolder};
@@ -65,7 +65,7 @@ impl Chat {
     /// Talks until somebody leaves.
     pub fn run(&mut self) -> Result<()> {
         let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-        output::note(&format!("{}: {}", self.model.path.display(), self.talk.format().describe()));
+        output::note(&format!("{}: {}", self.model.path.display(), local(self.talk.format())));
         if !terminal {
             return self.answer_lines();
         }
@@ -156,7 +156,7 @@ impl Chat {
                 output::note(message::HistoryCleared.text());
             }
             "show" => {
-                let format = language::translated(self.talk.format().describe());
+                let format = local(self.talk.format());
                 let turns = self.talk.turns().len();
                 let settings = settings::show(&self.settings);
                 output::note(

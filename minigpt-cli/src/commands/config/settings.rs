@@ -1,7 +1,7 @@
 //! `minigpt config settings`: every setting, for a terminal or as the page of `docs/`.
 
 use crate::language::messages::config as message;
-use crate::language::{self, Language};
+use crate::language::{self, Chinese, Language};
 use crate::output;
 use anyhow::{Result, bail};
 use clap::Args;
@@ -48,21 +48,21 @@ fn chosen(name: Option<&str>) -> Result<Vec<&'static SettingInfo>> {
     Ok(found)
 }
 
-/// For a program, which is told the same in every language.
+/// A setting as JSON, the same in every language.
 fn entry(setting: &SettingInfo) -> Value {
     serde_json::json!({
         "section": setting.section,
         "key": setting.key,
-        "default": setting.default_value(),
-        "allowed": setting.allowed.in_words(),
+        "default": setting.default,
+        "allowed": setting.allowed.short(),
         "meaning": setting.meaning,
     })
 }
 
 fn allowed(setting: &SettingInfo, lang: Language) -> String {
     match lang {
-        Language::En => setting.allowed.in_words(),
-        Language::Zh => setting.allowed.in_chinese(),
+        Language::En => setting.allowed.short(),
+        Language::Zh => setting.allowed.chinese(),
     }
 }
 
@@ -73,7 +73,7 @@ fn meaning(setting: &SettingInfo, lang: Language) -> &'static str {
     }
 }
 
-/// Section by section, each setting as a file would have it, what it may be, and below what it means.
+/// Each setting with its default and allowed values, and its help below.
 fn text(settings: &[&SettingInfo], lang: Language) -> String {
     let mut text = String::new();
     for (section, about, about_zh) in SECTIONS {
@@ -85,7 +85,7 @@ fn text(settings: &[&SettingInfo], lang: Language) -> String {
         let gap = if text.is_empty() { "" } else { "\n" };
         text.push_str(&format!("{gap}[{section}]  {about}\n"));
         for setting in of {
-            let default = setting.default_value().map_or_else(String::new, |value| format!(" = {value}"));
+            let default = setting.default.as_ref().map_or_else(String::new, |value| format!(" = {value}"));
             let left = format!("  {}{default}", setting.key);
             let space = " ".repeat(36_usize.saturating_sub(width(&left)).max(2));
             text.push_str(&format!("{left}{space}{}\n", allowed(setting, lang)));
@@ -103,12 +103,12 @@ fn page(settings: &[&SettingInfo], lang: Language) -> String {
     });
     for (section, about, about_zh) in SECTIONS {
         let (about, head) = match lang {
-            Language::En => (about, "| setting | default | may be | meaning |"),
+            Language::En => (about, "| setting | default | allowed | meaning |"),
             Language::Zh => (about_zh, "| 设置 | 默认值 | 取值 | 含义 |"),
         };
         page.push_str(&format!("\n## `[{section}]`: {about}\n\n{head}\n|---|---|---|---|\n"));
         for setting in settings.iter().filter(|setting| setting.section == section) {
-            let default = setting.default_value().map_or_else(String::new, |value| format!("`{value}`"));
+            let default = setting.default.as_ref().map_or_else(String::new, |value| format!("`{value}`"));
             let (key, allowed) = (setting.key, allowed(setting, lang));
             page.push_str(&format!("| `{key}` | {default} | {allowed} | {} |\n", meaning(setting, lang)));
         }
@@ -121,7 +121,7 @@ const EN: &str = "# Settings
 Written by `minigpt config settings --markdown`; a test compares it with the program. 中文：[settings.zh.md](settings.zh.md)
 
 A configuration file has these sections. `minigpt train --config FILE --set train.max_iters=100` changes one setting for one run;
-`--max_iters=100` does the same. A setting without a default is absent until somebody sets it.
+`--max_iters=100` does the same. Settings without a default are not set unless you set them.
 ";
 
 const ZH: &str = "# 设置
@@ -129,7 +129,7 @@ const ZH: &str = "# 设置
 本页由 `minigpt config settings --markdown --lang zh` 生成，并有测试与程序核对。English: [settings.md](settings.md)
 
 配置文件由以下各节组成。`minigpt train --config FILE --set train.max_iters=100` 只为这一次运行修改一项设置；
-`--max_iters=100` 效果相同。没有默认值的设置，不写就不生效。
+`--max_iters=100` 效果相同。没有默认值的设置，不写就不设。
 ";
 
 #[cfg(test)]

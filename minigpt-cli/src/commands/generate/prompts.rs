@@ -2,6 +2,7 @@
 
 use super::GenerateArgs;
 use crate::input::{self, MOST_TEXT};
+use crate::language::local;
 use crate::language::messages::generate as message;
 use crate::output;
 use anyhow::{Context, Result, bail, ensure};
@@ -61,7 +62,7 @@ pub fn read(args: &GenerateArgs, model: &ModelFolder) -> Result<Prompts> {
     };
     if let (true, Some(format)) = (encoder.wrapped.get(), format) {
         let what = if several { message::PromptsAre.text() } else { message::PromptIs.text() };
-        output::note(&message::Wrapped { what: &what, format: &format.describe() }.to_string());
+        output::note(&message::Wrapped { what: &what, format: &local(format) }.to_string());
     }
     Ok(Prompts { ids, several })
 }

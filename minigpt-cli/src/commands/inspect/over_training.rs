@@ -3,6 +3,7 @@
 use super::answer::Answer;
 use super::args::InspectArgs;
 use super::roles_chart::chart;
+use crate::language::local;
 use crate::language::messages::inspect as message;
 use crate::{output, screen, shell};
 use anyhow::{Context, Result, bail};
@@ -45,7 +46,7 @@ pub fn run(args: &InspectArgs, run: &Path) -> Result<()> {
         let model = ModelFolder::open_on(path, &args.device.open()?)?;
         // All snapshots of a run have one tokenizer.
         if found.is_empty() {
-            model.warnings().iter().for_each(|warning| output::note(warning));
+            model.warnings().iter().for_each(|warning| output::note(&local(warning)));
             super::say_what_is_left_out(args, &model);
         }
         let answer = Answer::without_heads(args, &model)

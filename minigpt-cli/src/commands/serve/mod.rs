@@ -5,6 +5,7 @@ mod log;
 mod named;
 mod page;
 
+use crate::language::local;
 use crate::language::messages::serve as message;
 use crate::models::{ContextArgs, LoadArgs};
 use crate::{allocator, dtype, output};
@@ -146,7 +147,7 @@ fn announce(server: &Running, models: Vec<ServedModel>, args: &ServeArgs) -> Res
                 slots: &model.slots,
                 context: &count(model.context as u64),
                 cache: &bytes(cache),
-                format: &model.format.describe(),
+                format: &local(&model.format),
             }
             .to_string(),
         );

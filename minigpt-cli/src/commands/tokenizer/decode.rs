@@ -2,6 +2,7 @@
 
 use super::Choice;
 use crate::input::{self, MOST_TO_ENCODE};
+use crate::language::local;
 use crate::language::messages::tokenizer as message;
 use crate::output;
 use anyhow::{Context, Result, anyhow};
@@ -54,7 +55,7 @@ pub(super) fn run(args: &DecodeArgs) -> Result<()> {
     }
     output::written(&text)?;
     if let Some(rest) = incomplete {
-        output::note(&format!("\nwarning: {rest}"));
+        output::note(&format!("\n{}", message::Incomplete { problem: local(&rest) }));
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `minigpt train --eval-only`: the validation loss and nothing else.
 
 use super::{TrainArgs, own_data};
+use crate::language::local;
 use crate::language::messages::train as message;
 use crate::{models, output, screen};
 use anyhow::Result;
@@ -21,7 +22,7 @@ pub(super) fn run(args: &TrainArgs, out: &Path, device: &Device) -> Result<()> {
     };
     let RunEvaluation { model, loss, tokens, notes } = evaluation;
     if !args.quiet {
-        notes.iter().for_each(|note| output::note(note));
+        notes.iter().for_each(|note| output::note(&local(note)));
     }
     let name = model.map_or(message::Untrained.text().to_owned(), |model| model.display().to_string());
     let mut table = Table::default();

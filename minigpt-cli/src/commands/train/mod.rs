@@ -9,6 +9,7 @@ mod watch;
 
 use crate::commands::serve;
 use crate::device::DeviceKind;
+use crate::language::local;
 use crate::language::messages::counts;
 use crate::language::messages::train as message;
 use crate::{config_file, models, output, stop};
@@ -137,7 +138,7 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
     }
     stop::watch(Some(stop::NOTE))?;
     if !args.quiet {
-        run.notes.iter().for_each(|note| output::note(note));
+        run.notes.iter().for_each(|note| output::note(&local(note)));
     }
     let is_scored = from.is_some() || run.config.train.best_by == BestBy::Answers;
     let mut scores = if is_scored { Some(Scores::new(&run, from.as_deref(), args.quiet)?) } else { None };

@@ -1,6 +1,6 @@
 //! Messages of the facade crate, `minigpt`.
 
-use super::{Chinese, of_other};
+use super::{Chinese, of_source, of_text};
 use minigpt::settings::SettingError;
 use minigpt::sweep::SweepError;
 use minigpt::{
@@ -27,16 +27,16 @@ impl Chinese for Error {
             Self::Network(error) => error.chinese(),
             Self::Io { action, path, source: _ } => format!("无法{} {}", action.chinese(), path.display()),
             Self::Scratch(_) => "无法创建临时文件夹".to_owned(),
-            Self::Chat(error) => of_other(error),
-            Self::Dataset(error) => of_other(error),
-            Self::File(error) => of_other(error),
-            Self::Format(error) => of_other(error),
-            Self::Model(error) => of_other(error),
-            Self::Generate(error) => of_other(error),
-            Self::Insight(error) => of_other(error),
-            Self::Tokenizer(error) => of_other(error),
-            Self::Scaling(error) => of_other(error),
-            Self::Train(error) => of_other(error),
+            Self::Chat(error) => of_source(error),
+            Self::Dataset(error) => of_source(error),
+            Self::File(error) => of_source(error),
+            Self::Format(error) => of_source(error),
+            Self::Model(error) => of_source(error),
+            Self::Generate(error) => of_source(error),
+            Self::Insight(error) => of_source(error),
+            Self::Tokenizer(error) => of_source(error),
+            Self::Scaling(error) => of_source(error),
+            Self::Train(error) => of_source(error),
         }
     }
 }
@@ -71,9 +71,7 @@ impl Chinese for SettingError {
             Self::Malformed { name, value, problem } => format!("{name} 是 {value}：{problem}"),
             // The parser's own text.
             Self::Syntax(problem) => problem.clone(),
-            Self::TwoLengths => {
-                "train.epochs 和 train.max_iters 都规定了训练长度：请只写其中一个".to_owned()
-            }
+            Self::TwoLengths => "train.epochs 和 train.max_iters 都规定了训练长度：请只写其中一个".to_owned(),
             Self::NoData => "没有设置 data.path：要用什么数据训练？".to_owned(),
             Self::Model(error) => format!("model.{}", error.chinese()),
         }
@@ -113,9 +111,11 @@ impl Chinese for RunError {
                 format!("分词器有 {tokens} 个词元，而模型只有 {model} 个")
             }
             Self::NoTemplate => "data.format 是 own，但没有带对话模板的模型可供微调".to_owned(),
-            Self::NoEndToken => "模型的文件没有说明哪个词元结束回答（eos_token）；用 data.format = questions \
+            Self::NoEndToken => {
+                "模型的文件没有说明哪个词元结束回答（eos_token）；用 data.format = questions \
                                  可换一种格式训练"
-                .to_owned(),
+                    .to_owned()
+            }
             Self::NotForText { setting, path } => {
                 format!("{setting} 只用于问答，而 {path} 是连续文本，按 model.block_size 个词元切分")
             }
@@ -135,8 +135,8 @@ impl Chinese for RunError {
 impl Chinese for RunNote {
     fn chinese(&self) -> String {
         match self {
-            Self::ReadAs { path, read_as } => format!("{path}：{}", super::of_text(read_as)),
-            Self::Damage(text) | Self::UnknownCharacters(text) => super::of_text(text),
+            Self::ReadAs { path, read_as } => format!("{path}：{}", of_text(read_as)),
+            Self::Damage(text) | Self::UnknownCharacters(text) => of_text(text),
             Self::CharacterVocabulary { size } => {
                 format!("词表就是数据中的 {size} 种字符；提示词里的其他字符会被略去")
             }
@@ -212,7 +212,7 @@ impl Chinese for ConversationError {
     fn chinese(&self) -> String {
         match self {
             Self::Empty => "对话中还没有消息".to_owned(),
-            Self::Malformed(problem) => format!("不是对话记录：{}", super::of_text(problem)),
+            Self::Malformed(problem) => format!("不是对话记录：{}", of_text(problem)),
         }
     }
 }

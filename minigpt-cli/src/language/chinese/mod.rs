@@ -1,12 +1,17 @@
 //! The libraries' messages in Chinese, one file per crate. A library's messages are typed and English by `Display`; each
 //! `match` here names every variant, so that the compiler proves that none is missing.
 
+mod chat;
 mod formats;
+mod generate;
+mod insight;
 mod minigpt;
 mod model;
 mod scaling;
 mod settings;
+mod tokenizer;
 
+use super::translated;
 use std::error::Error;
 use std::fmt::Display;
 
@@ -40,28 +45,33 @@ macro_rules! known {
     };
 }
 
+/// The error of another crate inside of one of these, in Chinese.
+fn of_source(error: &(dyn Error + 'static)) -> String {
+    of_error(error).unwrap_or_else(|| translated(&error.to_string()).into_owned())
+}
+
 /// One cause of an error in Chinese, if it is one of ours.
 pub(super) fn of_error(cause: &(dyn Error + 'static)) -> Option<String> {
     known!(
         cause,
         ::minigpt::Error,
-        ::minigpt::settings::SettingError,
+        ::minigpt::SettingError,
+        ::minigpt::chat::Error,
+        ::minigpt::chat::TemplateCause,
         minigpt_formats::Error,
         minigpt_formats::gguf::UnknownFileType,
+        minigpt_generate::Error,
+        minigpt_insight::Error,
         minigpt_kernels::UnknownElementType,
         minigpt_model::Error,
         minigpt_model::UnknownSite,
         minigpt_scaling::Error,
+        minigpt_tokenizer::Error,
     );
     None
 }
 
-/// An error of another crate inside of one, in Chinese.
-fn of_other(error: &(dyn Error + 'static)) -> String {
-    of_error(error).unwrap_or_else(|| of_text(&error.to_string()))
-}
-
 /// A message that is not typed yet.
 fn of_text(text: &str) -> String {
-    super::translated(text).into_owned()
+    translated(text).into_owned()
 }
