@@ -15,7 +15,7 @@ pub struct ChatSettings {
     pub generation: GenerationConfig,
     /// Whether an answer that goes round in circles is cut.
     pub guard: bool,
-    /// Whether the model is told what was said before.
+    /// Whether the prompt includes earlier messages.
     pub history: bool,
 }
 
@@ -38,9 +38,8 @@ impl ChatSettings {
         "style",
     ];
 
-    /// What suits a format: a question has one right answer, so its likeliest tokens up to the separator; what goes on
-    /// with a text is drawn. A question/answer model has learnt from single questions, so it is told nothing of those
-    /// before.
+    /// Settings that suit a format: greedy decoding up to the separator for questions, which have one right answer, and
+    /// sampling otherwise. A question/answer model is trained on single questions, so earlier messages are left out.
     pub fn suited_to(format: &Format, model: &ModelFolder) -> Result<Self> {
         let generation = match format {
             Format::Qa => {
@@ -57,7 +56,7 @@ impl ChatSettings {
         Ok(Self { generation, guard: true, history: format.remembers() })
     }
 
-    /// Changes one setting. What makes no sense is refused, and nothing changes.
+    /// Changes one setting. An invalid value is an error and changes nothing.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let mut new = self.clone();
         let generation = &mut new.generation;

@@ -1,8 +1,8 @@
-//! What several machines would buy: how long a step takes when each learns from a part of the batch, and what they tell
-//! each other is paid for by a network.
+//! Estimates the speed-up of training on several machines: each computes the gradients of a part of the batch, and the
+//! network carries the exchange.
 //!
-//! The model is the usual α–β one: a message takes a latency, and its bytes take their time. What is counted is what the
-//! ranks really exchange ([`Traffic`]); computing and exchanging don't overlap.
+//! The cost model is α–β: the time of a message is a latency plus its bytes over the bandwidth, for the traffic that the ranks
+//! really exchange ([`Traffic`]). Computation and exchange do not overlap.
 
 use crate::error::{Error, Result};
 use minigpt_model::Config;
@@ -12,15 +12,15 @@ use minigpt_train::distributed::Traffic;
 use serde::Serialize;
 use std::str::FromStr;
 
-/// The part of an Ethernet's rate that is left for what is sent over TCP.
+/// Share of an Ethernet's bandwidth that is payload over TCP.
 const PAYLOAD: f64 = 0.94;
 
-/// What connects machines.
+/// The network between the machines.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Network {
-    /// In each direction at once.
+    /// Bandwidth in each direction.
     pub bytes_per_second: f64,
-    /// Seconds before the first byte of a message is there.
+    /// Latency of a message in seconds.
     pub latency: f64,
 }
 
@@ -37,7 +37,7 @@ impl FromStr for Network {
     /// `1GbE`, `10GbE`, `100GbE`, or a bandwidth and a latency: `25Gbit,10us`, `3GB,50us`.
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || Error::from(UnknownNetwork(text.to_owned()));
-        // What MPI over TCP shows between two processes on a network that is not busy.
+        // Latencies of MPI over TCP on an idle network.
         for (name, gigabits, latency) in
             [("1GbE", 1.0, 50e-6), ("10GbE", 10.0, 25e-6), ("100GbE", 100.0, 15e-6)]
         {
@@ -60,53 +60,53 @@ impl FromStr for Network {
     }
 }
 
-/// A number and the first unit that stands behind it.
+/// A number with one of the units.
 fn with_unit(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let (number, factor) =
         units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))?;
     Some(number.trim().parse::<f64>().ok()? * factor)
 }
 
-/// What some machines make of a step.
+/// The speed of a number of machines.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ClusterSpeed {
-    /// How many machines.
+    /// Number of machines.
     pub machines: usize,
-    /// Rows in a step's batch, on all of them together.
+    /// Rows of a batch, over all machines.
     pub batch_size: usize,
-    /// A step on one machine.
+    /// Seconds per step on one machine.
     pub alone_seconds: f64,
-    /// A step on all of them.
+    /// Seconds per step on all of them.
     pub seconds: f64,
-    /// How many times as fast they are.
+    /// Speed-up over one machine.
     pub speed_up: f64,
 }
 
-/// What several machines would buy.
+/// Estimated speed of several machines.
 #[derive(Debug, Clone, Serialize)]
 pub struct ClusterPlan {
-    /// What connects them.
+    /// The network between them.
     pub network: Network,
-    /// What they tell each other in a step, in seconds.
+    /// Seconds of communication per step.
     pub exchange_seconds: f64,
-    /// Bytes that come to the busiest of them in a step.
+    /// Bytes received per step by the busiest machine.
     pub exchange_bytes: u64,
     /// The part of the model that the one with the most of it owns: 1/machines where tensors can be divided evenly.
     pub largest_share: f64,
-    /// Rows from which they are faster than one of them; none where no batch is large enough.
+    /// Smallest batch for which they are faster than one machine. `None` if there is none.
     pub pays_from: Option<usize>,
-    /// Rows from which they are half as fast as machines without a network between them would be.
+    /// Smallest batch for which they reach half of the ideal speed-up.
     pub half_from: Option<usize>,
-    /// Memory on each: weights, gradients, its part of the moments, activations of its part of the batch.
+    /// Memory per machine: weights, gradients, its share of the moments, activations of its part of the batch.
     pub bytes_a_rank: u64,
-    /// Fewer machines, and these.
+    /// Speed of smaller numbers of machines, and of this one.
     pub by_machines: Vec<ClusterSpeed>,
-    /// Larger batches.
+    /// Speed with larger batches.
     pub by_batch: Vec<ClusterSpeed>,
 }
 
 impl ClusterPlan {
-    /// For a model and a batch of which each row takes a machine so long.
+    /// Estimates it for a model whose training takes `seconds_per_row` per row of the batch on one machine.
     pub fn new(
         config: &Config,
         kind: OptimizerKind,
@@ -119,7 +119,7 @@ impl ClusterPlan {
         let exchange_seconds = seconds(traffic, network);
         let speed = |machines: usize, batch_size: usize| {
             let alone_seconds = seconds_per_row * batch_size as f64;
-            // The machine with the most rows is waited for.
+            // All wait for the machine with the most rows.
             let own = seconds_per_row * batch_size.div_ceil(machines) as f64;
             let seconds = own + seconds(Traffic::new(config, kind, machines), network);
             ClusterSpeed { machines, batch_size, alone_seconds, seconds, speed_up: alone_seconds / seconds }
@@ -144,12 +144,12 @@ impl ClusterPlan {
     }
 }
 
-/// How long the exchange of a step takes.
+/// Seconds of communication per step.
 fn seconds(traffic: Traffic, network: Network) -> f64 {
     traffic.bytes as f64 / network.bytes_per_second + traffic.messages as f64 * network.latency
 }
 
-/// A number of rows as one that can be had.
+/// A number of rows, rounded up, if it is realistic.
 fn rows(least: f64) -> Option<usize> {
     (least.is_finite() && least < 1e12).then(|| (least.ceil() as usize).max(1))
 }

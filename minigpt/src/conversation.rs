@@ -6,12 +6,12 @@ use minigpt_chat::{Format, role_name};
 use minigpt_data::{Role, Turn};
 use serde_json::json;
 
-/// What was said so far, and how the model is to be told.
+/// The messages so far, and the format in which the model reads them.
 #[derive(Debug, Clone)]
 pub struct Conversation {
     format: Format,
     turns: Vec<Turn>,
-    /// Whether the model is told what was said before the last question.
+    /// Whether the prompt includes the messages before the last question.
     pub remembers: bool,
 }
 
@@ -38,17 +38,17 @@ impl Conversation {
         &self.format
     }
 
-    /// What was said.
+    /// The messages.
     pub fn turns(&self) -> &[Turn] {
         &self.turns
     }
 
-    /// Adds what somebody said.
+    /// Adds a message.
     pub fn say(&mut self, role: Role, text: &str) {
         self.turns.push(Turn { role, text: text.to_owned() });
     }
 
-    /// Takes back what was said last.
+    /// Removes the last message.
     pub fn take_back(&mut self) {
         self.turns.pop();
     }

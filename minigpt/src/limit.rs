@@ -1,5 +1,5 @@
-//! What this machine can do at best, measured in about a second on all threads of the program. Speeds drift, above all
-//! on shared machines: compare only what was measured together.
+//! Peak speed of this machine, measured in about a second on all threads. Speeds drift, in particular on shared machines:
+//! compare only measurements made together.
 
 use crate::error::Result;
 use minigpt_kernels::{self as ops, Lanes, WeightLayout, multiply_adds, read_all};
@@ -7,22 +7,22 @@ use minigpt_model::{DType, Device, Tensor};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// How long each rate is measured at least.
+/// Minimum duration of a measurement.
 const SPAN: Duration = Duration::from_millis(100);
 
-/// How many times at least.
+/// Minimum number of repetitions.
 const TIMES: usize = 4;
 
-/// The best rates that were measured.
+/// The best measured rates.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Limit {
-    /// The threads that it was measured on.
+    /// Number of threads.
     pub threads: usize,
-    /// Multiplications and additions of the product of two 2048 × 2048 matrices.
+    /// FLOP/s of the product of two 2048 × 2048 matrices.
     pub product_flops_per_second: f64,
-    /// Multiplications and additions that need no memory at all.
+    /// FLOP/s of multiply-adds in registers.
     pub multiply_add_flops_per_second: f64,
-    /// Reading memory that no cache holds.
+    /// Bandwidth of reading memory that is in no cache.
     pub read_bytes_per_second: f64,
 }
 
@@ -38,7 +38,7 @@ impl Limit {
     }
 }
 
-/// Multiplications and additions a second of the product of two n × n matrices, as the layers compute it.
+/// FLOP/s of the product of two n × n matrices, as the layers compute it.
 pub fn product_rate(n: usize) -> Result<f64> {
     let a = Tensor::ones((n, n), DType::F32, &Device::Cpu).map_err(minigpt_model::Error::from)?;
     best_rate(|| {
@@ -47,7 +47,7 @@ pub fn product_rate(n: usize) -> Result<f64> {
     })
 }
 
-/// The better of two kinds of registers.
+/// The faster of two register widths.
 fn multiply_add_rate() -> Result<f64> {
     const ROUNDS: usize = 100_000;
     let rate = |lanes| {
@@ -68,7 +68,7 @@ fn read_rate() -> Result<f64> {
     })
 }
 
-/// The best rate of some work that says how much it was. The first time is for warming up.
+/// The best rate of some work, which returns its amount. The first run is for warm-up.
 fn best_rate(mut work: impl FnMut() -> Result<f64>) -> Result<f64> {
     work()?;
     let begun = Instant::now();

@@ -1,21 +1,21 @@
-//! What the system says about this machine and this program.
+//! Memory, cores and name of this machine, where the operating system tells.
 
-/// The memory that can be had without pushing anybody out, where the system tells.
+/// Memory available without swapping, in bytes.
 pub fn available_memory() -> Option<u64> {
     bytes_in("/proc/meminfo", "MemAvailable:")
 }
 
-/// The memory that this program has, where the system tells.
+/// Memory that this process uses, in bytes.
 pub fn resident_memory() -> Option<u64> {
     bytes_in("/proc/self/status", "VmRSS:")
 }
 
-/// The most memory that this program has had, where the system tells.
+/// Peak memory of this process, in bytes.
 pub fn peak_memory() -> Option<u64> {
     bytes_in("/proc/self/status", "VmHWM:")
 }
 
-/// The cores that this process may use, and those that whoever started it may: fewer, where a launcher binds its
+/// The number of cores that this process may use, and that its parent may use. The first is smaller if a launcher binds its
 /// processes to cores.
 pub fn cores_of_this_process() -> Option<(usize, usize)> {
     let own = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -25,7 +25,7 @@ pub fn cores_of_this_process() -> Option<(usize, usize)> {
     Some((cores(&own)?, cores(&parent)?))
 }
 
-/// What this machine is called.
+/// Host name of this machine.
 pub fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     if name.trim().is_empty() { "this machine".to_owned() } else { name.trim().to_owned() }
@@ -35,7 +35,7 @@ fn value_in<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
-/// How many numbers `0-3,8` names.
+/// Counts the numbers in a list such as `0-3,8`.
 fn count_listed(list: &str) -> Option<usize> {
     let range = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

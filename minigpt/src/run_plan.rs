@@ -17,7 +17,7 @@ pub(crate) const MEASURING: Duration = Duration::from_millis(1500);
 /// An evaluation has no backward pass, which takes two thirds of a step.
 const FORWARD: f64 = 1.0 / 3.0;
 
-/// What a run takes.
+/// The cost of a run.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct RunPlan {
     /// Parameters of the model.
@@ -28,7 +28,7 @@ pub struct RunPlan {
     pub steps: u64,
     /// Tokens that a step learns from.
     pub tokens_per_step: u64,
-    /// How often it goes through its data; unknown where there is none yet.
+    /// Number of epochs. `None` if the data cannot be opened yet.
     pub epochs: Option<f64>,
     /// Measured here.
     pub seconds_per_step: f64,
@@ -48,7 +48,7 @@ impl RunPlan {
     /// Measures a step of a configuration. Data that is not there yet is not needed, unless the run is counted in epochs.
     ///
     /// # Errors
-    /// Data that can't be read, a model that makes no sense or that this machine's memory can't hold.
+    /// The data cannot be read, or the model is invalid or does not fit into memory.
     pub fn measure(config: &RunConfig) -> Result<Self> {
         let train = &config.train;
         let source = match open(config) {
@@ -93,7 +93,7 @@ impl RunPlan {
         })
     }
 
-    /// Steps in so many passes over the data; as many as you like where there is no end to it.
+    /// Number of steps in `epochs` epochs; unlimited for endless data.
     pub(crate) fn steps(config: &RunConfig, source: &Source, epochs: u64) -> Result<u64> {
         let (train, rows) = (&config.train, Shape::of(config, Some(source))?.rows);
         let a_step = (train.batch_size * train.gradient_accumulation_steps).max(1) as u64;
@@ -124,8 +124,7 @@ pub(crate) fn open(config: &RunConfig) -> Result<Source> {
     Ok(Source::open(Path::new(&data.path), data.kind, &options)?)
 }
 
-/// What is damaged in the data of a configuration, a sentence for each path; nothing where it can't be opened, which a run says
-/// when it starts.
+/// Describes damage in the data of a configuration. Data that cannot be opened is skipped; the run reports that when it starts.
 pub fn damage(config: &RunConfig) -> Vec<String> {
     let of = |path: &str| {
         let data = DataConfig { path: path.to_owned(), ..config.data.clone() };
@@ -142,7 +141,7 @@ pub(crate) fn glance(config: &RunConfig, source: &Source) -> Result<Glance> {
     Ok(config.data.limit.map_or(glance.clone(), |limit| glance.limited(limit)))
 }
 
-/// What a step works on, as far as a glance at the data tells.
+/// The size of a step, estimated from a glance at the data.
 struct Shape {
     model: Config,
     /// Tokens in a row, on average.

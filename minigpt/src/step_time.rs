@@ -7,13 +7,13 @@ use minigpt_model::{Config, Device, Gpt};
 use minigpt_train::{RunFolder, TrainConfig, Trainer, TrainingData};
 use std::time::{Duration, Instant};
 
-/// Where random numbers begin.
+/// Seed of the random tokens.
 const SEED: u64 = 0;
-/// Steps that don't count: they warm up caches and memory.
+/// Steps that are not measured: they warm up caches and memory.
 const WARM_UP: usize = 1;
-/// At least so many count.
+/// Minimum number of measured steps.
 const LEAST: usize = 3;
-/// A step that takes so many times as long as all of them may is not repeated.
+/// A first step that takes longer than this multiple of the time limit is not repeated.
 const SLOW: u32 = 4;
 
 /// Steps of training on random tokens, in a folder that goes away.
@@ -24,10 +24,10 @@ pub struct StepTimer {
 }
 
 impl StepTimer {
-    /// A model that is given rows of so many tokens.
+    /// Prepares to train a model on rows of `row` tokens.
     ///
     /// # Errors
-    /// No temporary folder, or a configuration that makes no sense.
+    /// No temporary folder, or an invalid configuration.
     pub fn new(gpt: Gpt, train: &TrainConfig, row: usize) -> Result<Self> {
         let scratch = tempfile::tempdir().map_err(Error::Scratch)?;
         let (rows, vocab_size) = (train.batch_size, gpt.config().vocab_size);
@@ -40,10 +40,10 @@ impl StepTimer {
         Ok(Self { trainer, rate: train.min_lr, _scratch: scratch })
     }
 
-    /// Makes a step, and says how long it took.
+    /// Runs one step and returns its duration.
     ///
     /// # Errors
-    /// Losses that are no numbers.
+    /// The loss is not finite.
     pub fn step(&mut self) -> Result<Duration> {
         let start = Instant::now();
         self.trainer.step(self.rate)?;
@@ -51,10 +51,10 @@ impl StepTimer {
     }
 }
 
-/// The median time of a step of a new model, measured for about so long.
+/// The median duration of a step of a new model, measured for about `span`.
 ///
 /// # Errors
-/// A configuration that makes no sense.
+/// The configuration is invalid.
 pub fn step_time(model: &Config, train: &TrainConfig, row: usize, span: Duration) -> Result<Duration> {
     let gpt = Gpt::new(model.clone(), train.seed, &Device::Cpu)?;
     let mut timer = StepTimer::new(gpt, train, row)?;

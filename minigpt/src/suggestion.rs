@@ -20,45 +20,45 @@ use std::path::Path;
 use std::time::Duration;
 use toml::{Table, Value};
 
-/// Minutes of a run for which nobody says how long.
+/// Default length of a run in minutes.
 pub const MINUTES: f64 = 5.0;
-/// The longest run that can be asked for: 190 years.
+/// Maximum length of a run in minutes: 190 years.
 pub const MOST_MINUTES: f64 = 1e8;
-/// The share of the product rate that training reaches.
+/// Training speed as a share of the matrix product rate.
 const EFFICIENCY: f64 = 0.6;
-/// The share of the time that steps get; the rest is for evaluations, samples and saving.
+/// Share of the time spent on steps; the rest is for evaluations, samples and saving.
 const STEPS: f64 = 0.92;
 
-/// A configuration with what was suggested for it.
+/// A configuration completed with suggestions.
 #[derive(Debug, Clone)]
 pub struct Suggestion {
-    /// The whole configuration.
+    /// The complete configuration.
     pub config: RunConfig,
-    /// Whether the model was suggested, and not only how long it trains.
+    /// Whether the model was suggested, not only the length of the run.
     pub model: bool,
-    /// How long the run will take, where that was planned.
+    /// Planned duration in seconds, if the length was suggested.
     pub seconds: Option<f64>,
-    /// After how many passes over the data it stops before the time is up, if it does.
+    /// Number of epochs after which the run stops although there is time left, if it does.
     pub enough: Option<u64>,
-    /// What was chosen for fine-tuning, if that is what it is.
+    /// What was suggested for fine-tuning, if this is fine-tuning.
     pub further: Option<Further>,
-    /// Whether all questions are to be learned by heart, so that none is held out.
+    /// Whether the model is to memorize all questions, so that none is held out.
     pub by_heart: bool,
 }
 
-/// What was chosen for fine-tuning, as nothing else said it.
+/// Settings that were suggested for fine-tuning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Further {
-    /// Whether the learning rate was.
+    /// Whether the learning rate was suggested.
     pub learning_rate: bool,
-    /// Whether the batch size was.
+    /// Whether the batch size was suggested.
     pub batch_size: bool,
 }
 
 impl Suggestion {
-    /// Fills in what a configuration (the text of a file) and changes to it leave open: without a `[model]`, the model and
-    /// how to train it, or how to train a model further; and how many steps fit into so many minutes. Steps that a change
-    /// asks for are the most that there are.
+    /// Completes a configuration (the text of a file) and changes to it: without a `[model]`, chooses the model and how to
+    /// train it, or how to fine-tune a model; and chooses how many steps fit into the given minutes. A number of steps among
+    /// the changes is an upper limit.
     pub fn new(text: &str, changes: &[String], minutes: Option<f64>, from: Option<&Path>) -> Result<Self> {
         let layers = Layers::parse(text, changes)?;
         let open = layers.leaves_model_open();
@@ -121,9 +121,9 @@ impl Suggestion {
             return Ok(Self { config, model, seconds: None, enough: None, further, by_heart });
         }
         let measured = RunConfig { model: base.unwrap_or(config.model.clone()), ..config.clone() };
-        // Before a step of it is tried.
+        // Before a step is measured.
         check_memory(&measured, 1)?;
-        // No more than a fiftieth of the time.
+        // At most a fiftieth of the time.
         let span = MEASURING.min(Duration::from_secs_f64((seconds / 50.0).min(60.0)));
         let step = RunPlan::step_seconds(&measured, Some(&source), from.is_some(), span)?;
         let steps = (STEPS * seconds / step).max(1.0).round() as u64;
@@ -132,7 +132,7 @@ impl Suggestion {
         let (most, enough) = match config.train.epochs {
             _ if asked("train.max_iters") => (config.train.max_iters, None),
             Some(epochs) if asked("train.epochs") => (RunPlan::steps(&config, &source, epochs)?, None),
-            // What it knew is forgotten pass by pass, whatever time there is.
+            // Each epoch makes the model forget more, however much time there is.
             _ if further.is_some() => {
                 let epochs = match source.kind() {
                     CorpusKind::Qa if rehearses => FURTHER_EPOCHS_REHEARSED,
@@ -142,10 +142,10 @@ impl Suggestion {
                 let own = RunPlan::steps(&config, &source, epochs)?;
                 (if rehearses { own.saturating_mul(2) } else { own }, Some(epochs))
             }
-            // To know all of it by heart is the aim: the time that somebody gives is used.
+            // Memorizing everything is the aim, so all of the given time is used.
             _ if by_heart && minutes.is_some() => (u64::MAX, None),
             _ if by_heart => (RunPlan::steps(&config, &source, EPOCHS_BY_HEART)?, Some(EPOCHS_BY_HEART)),
-            // More would be learned by heart.
+            // More epochs would overfit.
             _ if model => (RunPlan::steps(&config, &source, MOST_EPOCHS)?, Some(MOST_EPOCHS)),
             _ => (u64::MAX, None),
         };
@@ -157,7 +157,7 @@ impl Suggestion {
     }
 }
 
-/// Refuses a time that no run can take.
+/// Rejects a length that no run can have.
 pub(crate) fn check_minutes(minutes: f64) -> Result<()> {
     if minutes > 0.0 && minutes <= MOST_MINUTES {
         return Ok(());
@@ -165,14 +165,15 @@ pub(crate) fn check_minutes(minutes: f64) -> Result<()> {
     Err(RunError::Minutes(minutes).into())
 }
 
-/// Passes over questions after which a model that is trained further stops, and over a text.
+/// Epochs of fine-tuning on questions.
 const FURTHER_EPOCHS: u64 = 40;
-/// The same with rehearsal: the demo's model answered 35 of 60 new questions after 40 passes and 55 after 80, and of its own 718
+/// Epochs of fine-tuning on questions with rehearsal: the demo's model answered 35 of 60 new questions after 40 passes and 55 after 80, and of its own 718
 /// questions 608 and 598.
 const FURTHER_EPOCHS_REHEARSED: u64 = 80;
+/// Epochs of fine-tuning on text.
 const FURTHER_EPOCHS_OF_TEXT: u64 = 4;
 
-/// The run of a model, if its questions and answers can still be read.
+/// The run of a model, if its data is questions and answers that can still be read.
 fn known_questions(model: &Path) -> Option<String> {
     let place = ModelPlace::find(model).ok()?.path;
     let run = place.parent()?;
@@ -182,7 +183,7 @@ fn known_questions(model: &Path) -> Option<String> {
     is_known.then(|| run.to_str().map(str::to_owned)).flatten()
 }
 
-/// What samples begin with while a model is fine-tuned: the beginning of the data, a question as the model is asked it.
+/// Prompt of the samples during fine-tuning: the beginning of the data, or its first question in the format of the model.
 fn sample_prompt(model: &Path, glance: &Glance, style: Option<ExampleStyle>) -> Option<String> {
     if glance.kind == CorpusKind::Text {
         return Some(glance.beginning.clone());
@@ -195,7 +196,7 @@ fn sample_prompt(model: &Path, glance: &Glance, style: Option<ExampleStyle>) -> 
     Format::choose(template, Some(&tokenizer)).render(&tokenizer, &[question]).ok()
 }
 
-/// How to fine-tune a model: slowly, so that it forgets less.
+/// Settings for fine-tuning a model: a low learning rate, so that it forgets less.
 fn further(
     base: &Config,
     glance: &Glance,
@@ -243,8 +244,8 @@ fn further(
     table
 }
 
-/// What a configuration decides of what could be chosen for it: `says` tells which settings somebody named, `length` the
-/// same of how long the run is.
+/// The settings that the recipe must respect. `says` tells which settings are given, `length` which settings of the run's
+/// length.
 fn asked(
     config: &RunConfig,
     kind: CorpusKind,
@@ -252,7 +253,7 @@ fn asked(
     length: impl Fn(&str) -> bool,
 ) -> Asked {
     let RunConfig { model, data, train, .. } = config;
-    // Room for the longest example that somebody wants; its last token is only a target.
+    // Room for the longest example; its last token is only a target.
     let longest = (kind == CorpusKind::Qa && says("data.max_length")).then(|| data.max_length - 1);
     Asked {
         n_layer: says("model.n_layer").then_some(model.n_layer),
@@ -268,7 +269,7 @@ fn asked(
     }
 }
 
-/// The same for so many steps, with evaluations and samples at a pace that suits them where nobody `says` another.
+/// Settings for `steps` steps, with intervals of evaluations and samples that suit them unless they are given.
 fn schedule(config: &TrainConfig, steps: u64, says: impl Fn(&str) -> bool) -> TrainConfig {
     /// Times that it is evaluated.
     const EVALUATIONS: u64 = 8;

@@ -11,7 +11,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// Trains a model on data in memory. What is not said is chosen as `minigpt train DATA` chooses it: a small model that suits the
+/// Trains a model on data in memory. Settings that are not given are chosen as by `minigpt train DATA`: a small model that suits the
 /// data, for about five minutes.
 ///
 /// ```
@@ -82,13 +82,13 @@ impl Training {
         Self { data, name, changes: Vec::new(), minutes: None, from: None, out: None }
     }
 
-    /// Trains for so many minutes.
+    /// Sets the length of the training in minutes.
     pub fn minutes(mut self, minutes: f64) -> Self {
         self.minutes = Some(minutes);
         self
     }
 
-    /// Makes so many steps (`train.max_iters`).
+    /// Sets the number of steps (`train.max_iters`).
     pub fn steps(self, steps: u64) -> Self {
         self.set("train.max_iters", steps)
     }
@@ -106,13 +106,13 @@ impl Training {
         self
     }
 
-    /// Keeps the run, with its data, in a new folder. It can go on with [`Run::resume`].
+    /// Keeps the run, with its data, in a new folder. [`Run::resume`] can continue it.
     pub fn out(mut self, folder: impl Into<PathBuf>) -> Self {
         self.out = Some(folder.into());
         self
     }
 
-    /// Trains, watched by nobody.
+    /// Trains without an observer.
     ///
     /// # Errors
     /// Data with nothing to learn, a setting that does not exist, a folder that holds a run already.
@@ -144,7 +144,7 @@ impl Training {
     }
 }
 
-/// Trains a model as a file says, on the CPU and watched by nobody, in the new run folder `out`. The report says where the
+/// Trains a model as a file says, on the CPU and without an observer, in the new run folder `out`. The report says where the
 /// model is. A file that names its data alone gets a small model that suits it and about five minutes, as with
 /// [`Suggestion`]. [`Run`] is the same step by step: with an observer, from another model, or going on with a run.
 pub fn train(config: impl AsRef<Path>, out: impl AsRef<Path>) -> Result<Report> {

@@ -131,7 +131,7 @@ fn what_can_not_be_is_refused_in_words_before_memory_is_asked_for() {
         (&["train", "--dropout", "1"], "embd_pdrop is 1"),
         (&["train", "--n-embd", "100"], "not divisible by n_head 12"),
         (&["train", "--set", "n_layers=2"], "did you mean model.n_layer?"),
-        (&["train", "--vocab-size", "4294967295"], "vocab_size is 4294967295; it must be from 1"),
+        (&["train", "--vocab-size", "4294967295"], "vocab_size is 4294967295; it must be a whole number, 1"),
         (&["train", "--batch-size", "4294967295"], "try a smaller --batch-size"),
         (&["train", "--preset", "gpt3"], "of memory are free"),
         (&["decode", "--prompt-length", "1024"], "don't fit in the model's context of 1024"),

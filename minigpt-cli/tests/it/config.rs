@@ -131,7 +131,7 @@ fn mistakes_in_a_file_have_their_place_and_a_guess_only_where_one_is_near() {
     let said = failure(&["train", "--config", &file], 1);
     assert_contains(
         &said,
-        &["a.toml", "line 4, column 1: there is no setting train.wandb_log", "4 | wandb_log = true"],
+        &["a.toml", "line 4, column 1: unknown setting train.wandb_log", "4 | wandb_log = true"],
     );
     assert_contains(&said, &["`minigpt config settings` shows every setting"]);
     assert!(!said.contains("did you mean"), "{said}");

@@ -223,7 +223,7 @@ fn nanogpts_tokens_bring_the_vocabulary_beside_them() {
     folder.types(&format!("train other.txt --out other --max_iters=1 {SMALL}"));
     let args = ["train", "--config", "tokens.toml", "--from", "other/last", "--out", "x", "--max_iters=1"];
     let refused = minigpt(&args).within(&folder.0.path("")).run().code(1);
-    assert_contains(refused.stderr(), &["made with the meta.pkl beside them"]);
+    assert_contains(refused.stderr(), &["made with the meta.pkl next to them"]);
 
     // By nanoGPT's name for it, and alone.
     fs::create_dir(folder.0.path("data")).unwrap();

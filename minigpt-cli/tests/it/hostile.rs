@@ -129,8 +129,8 @@ fn what_no_file_pays_for_is_refused_with_its_limit() {
     let done = bounded(&[&["generate", "--model", &model], &many[..]].concat()).run().code(1);
     assert_contains(done.stderr(), &["num_return_sequences", "from 1 to 65536"]);
     for (change, limit) in [
-        ("train.gradient_accumulation_steps=1099511627776", "it must be 1 to 65,536"),
-        ("train.batch_size=1099511627776", "it must be 1 to 65,536"),
+        ("train.gradient_accumulation_steps=1099511627776", "it must be a whole number, 1 to 65,536"),
+        ("train.batch_size=1099511627776", "it must be a whole number, 1 to 65,536"),
         ("model.n_embd=200000", "of memory are free"),
     ] {
         let run = ["train", "--config", &config, "--out", &place.text("run"), "--set", change];

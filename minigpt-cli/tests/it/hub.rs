@@ -255,11 +255,7 @@ fn a_damaged_file_of_the_cache_is_noticed_and_fetched_again() {
         assert!(offline.stderr().contains("damaged: SHA-256"), "{}", offline.stderr());
         let before = server.requests().len();
         let done = import(&server, &place, "owner/model", &[]).success();
-        assert!(
-            done.stderr().contains(&format!("{shard}: the file in the cache is damaged")),
-            "{}",
-            done.stderr()
-        );
+        assert!(done.stderr().contains(&format!("{shard}: the cached file is damaged")), "{}", done.stderr());
         assert_eq!(server.requests().len(), before + 2, "the list and the one file");
         assert_eq!(place.read(&format!("{folder}/{shard}")), bytes);
     }
@@ -357,7 +353,7 @@ fn a_list_of_files_is_not_trusted() {
     let error = refused(json!([{ "rfilename": "model.safetensors", "size": 5, "blobId": "\u{1b}[2J" }]));
     assert!(error.contains("as the hash of model.safetensors"), "{error}");
     let error = refused(json!([{ "rfilename": "model.safetensors" }]));
-    assert!(error.contains("does not say how long model.safetensors is"), "{error}");
+    assert!(error.contains("does not give the length of model.safetensors"), "{error}");
     let error = refused(json!([
         { "rfilename": "config.json", "size": 1u64 << 40 }, { "rfilename": "model.safetensors", "size": 5 }
     ]));
@@ -377,7 +373,7 @@ fn a_list_of_files_is_not_trusted() {
         let (server, place) = (Server { endpoint, requests: Arc::default() }, Place::new());
         let refusal = import(&server, &place, "owner/model", &[]).code(1);
         let error = refusal.stderr();
-        assert!(error.contains("which is not beside it") && !error.contains('\u{1b}'), "{error:?}");
+        assert!(error.contains("which is not in the same folder") && !error.contains('\u{1b}'), "{error:?}");
     }
 }
 

@@ -46,7 +46,7 @@ fn what_can_not_be_imported_is_refused_in_words_and_leaves_nothing() {
     fs::write(&strange, "no checkpoint").unwrap();
     let import =
         |source: &str, more: &[&str]| refused(&[&["import", source, "--out", text(&out)][..], more].concat());
-    assert!(import("nowhere", &[]).contains("there is no such file or folder"));
+    assert!(import("nowhere", &[]).contains("no such file or folder"));
     assert!(import(text(&strange), &[]).contains("not a zip archive"));
     assert!(import(text(&file("bin")), &["--tokenizer", "gpt2"]).contains("do not belong together"));
     assert!(import(text(&file("bin")), &["--tokenizer", "char"]).contains("trained with"));
@@ -260,7 +260,7 @@ fn a_state_dictionary_is_not_run_on_a_guess_and_other_files_are_not_told_what_th
         &["nanoGPT checkpoint describes its model itself"],
     );
     assert_contains(&import(Path::new(&model), "n_head=3"), &["n_embd 16 is not divisible by n_head 3"]);
-    assert_contains(&import(Path::new(&model), "heads=3"), &["there is no setting model.heads"]);
+    assert_contains(&import(Path::new(&model), "heads=3"), &["unknown setting model.heads"]);
     assert!(failure(&["import", "--out", &out], 2).contains("required"));
     assert!(!place.path("out").exists());
 }

@@ -310,8 +310,8 @@ fn white_space_and_options_that_would_do_nothing_are_refused() {
         (&["novel.txt", "--eval-only", "--ranks=2"], "cannot be used with"),
         (&["novel.txt", "--eval-only", "--serve"], "cannot be used with"),
         (&["blank.txt", "--n_layer=1", "--max_iters=1"], "blank.txt holds only white space"),
-        (&["novel.txt", "--max_length=64", "--max_iters=1"], "data.max_length is about examples"),
-        (&["novel.txt", "--loss_on=answer", "--max_iters=1"], "data.loss_on is about examples"),
+        (&["novel.txt", "--max_length=64", "--max_iters=1"], "data.max_length is for questions and answers"),
+        (&["novel.txt", "--loss_on=answer", "--max_iters=1"], "data.loss_on is for questions and answers"),
         (&["novel.txt", "--best_by=answers", "--max_iters=1"], "has no questions and answers"),
     ] {
         let done = minigpt(&[&["train"], args].concat()).within(&place.path("")).run();

@@ -111,6 +111,6 @@ fn machines_are_planned_for() {
     );
     assert_contains(
         plan(&["--machines", "8", "--network", "wifi"]).code(2).stderr(),
-        &["wifi is no network", "10GbE"],
+        &["unknown network wifi", "10GbE"],
     );
 }

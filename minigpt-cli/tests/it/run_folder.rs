@@ -352,7 +352,7 @@ fn data_that_is_named_with_resume_is_used_or_refused() {
 fn a_run_is_as_long_as_one_setting_says() {
     let runs = Runs::new();
     let both = runs.train(&["--epochs=2", "--max_iters=3"]).run().code(1);
-    assert_contains(both.stderr(), &["train.epochs and train.max_iters both say how long the run is"]);
+    assert_contains(both.stderr(), &["train.epochs and train.max_iters both set the length of the run"]);
     // The file says max_iters = 6.
     runs.train(&["--epochs=1", "--eval_interval=0"]).run().success();
     let steps = saved_step(&runs, "run");

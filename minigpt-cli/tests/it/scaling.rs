@@ -217,7 +217,7 @@ fn killed_at_any_instant_a_sweep_resumes_to_the_same_losses() {
         &place.text("whole"),
         "--quiet",
     ]);
-    assert_contains(&again, &["there is a sweep in this folder"]);
+    assert_contains(&again, &["this folder already holds a sweep"]);
 }
 
 #[test]

@@ -223,7 +223,7 @@ fn without_a_model_the_last_demos_is_served_or_the_way_to_one_is_told() {
     assert_eq!(served.said["models"][0]["name"], "demo");
     served.stop();
     let bare = minigpt(&["chat", "demo"]).within(&place.path("")).run().code(1);
-    assert_contains(bare.stderr(), &["demo: there is no such file or folder; did you mean runs/demo?"]);
+    assert_contains(bare.stderr(), &["demo: no such file or folder; did you mean runs/demo?"]);
 }
 
 #[test]

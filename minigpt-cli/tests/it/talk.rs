@@ -245,7 +245,7 @@ fn bad_input_is_refused_in_words() {
         let args =
             if command == "eval" { [&args[..], &["--data", "builtin"]].concat() } else { args.to_vec() };
         let error = refused(&args);
-        assert!(error.contains("is an empty folder, not a model"), "{error}");
+        assert!(error.contains("this folder is empty"), "{error}");
     }
     assert!(refused(&["eval", "--model", model, "--data", "nowhere.txt"]).contains("nowhere.txt"));
     let empty = place.path("empty.txt");
@@ -260,8 +260,8 @@ fn bad_input_is_refused_in_words() {
     assert!(refused(&["chat", "--model", model, "--set", "temperature=-1"]).contains("temperature"));
     assert!(refused(&["chat", "--model", model, "--set", "temperature"]).contains("name=value"));
     fs::remove_file(Path::new(model).join("tokenizer.json")).unwrap();
-    assert!(refused(&["chat", "--model", model]).contains("holds no tokenizer"));
-    assert!(refused(&["eval", "--model", model, "--data", text(&strange)]).contains("holds no tokenizer"));
+    assert!(refused(&["chat", "--model", model]).contains("has no tokenizer"));
+    assert!(refused(&["eval", "--model", model, "--data", text(&strange)]).contains("has no tokenizer"));
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn a_run_is_a_model_for_every_command_that_takes_one() {
             _ => &[],
         };
         let error = refused(&[&[command, "--model", &place.text("new")], rest].concat());
-        assert_contains(&error, &["is a run that has saved no model yet"]);
+        assert_contains(&error, &["this run has saved no model yet"]);
         let error = refused(&[&[command, "--model", &empty], rest].concat());
         assert_contains(&error, &["holds several models: "]);
     }

@@ -529,7 +529,7 @@ fn fine_tuning_crops_the_context_when_asked_and_never_lengthens_it() {
         &["model.n_layer is 1"],
     );
     let init = runs.refused("third", &["--from", &from, "--set", "model.init=plain"]);
-    assert_contains(&init, &["has its weights already"]);
+    assert_contains(&init, &["already has weights"]);
     assert!(!runs.path("third").exists());
 }
 
@@ -579,7 +579,7 @@ fn what_can_not_be_is_refused_in_words() {
     let other = format!("data.path={}", runs.path("other.txt").display());
     let cases: [(&str, &[&str], &str); 8] = [
         ("run", &[], "there is a run in this folder"),
-        ("nothing", &["--resume"], "there is no run to resume"),
+        ("nothing", &["--resume"], "no run to resume"),
         ("run", &["--resume", "--set", &other], "another data set"),
         ("run", &["--resume", "--set", "model.n_layer=3"], "begun with model.n_layer = 2"),
         ("new", &["--set", "data.path=/no/such/file"], "/no/such/file"),

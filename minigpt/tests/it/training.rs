@@ -24,7 +24,7 @@ fn several_texts_are_trained_on_and_the_run_is_kept_and_trained_further() {
     assert_eq!((further.report.step, further.model.gpt.config().n_embd), (2, 16));
     assert!(Training::on_text("ab").minutes(1e308).train().is_err());
     let again = Training::on_text(&texts[0]).out(&first).steps(1).train();
-    assert!(again.err().unwrap().to_string().contains("there is a run in this folder already"));
+    assert!(again.err().unwrap().to_string().contains("this folder already holds a run"));
 }
 
 #[test]

@@ -75,5 +75,5 @@ fn a_run_is_a_model() {
     assert_eq!(opened.path, run.path().join("best"));
     assert_eq!(ModelPlace::find(run.path()).unwrap().part.as_deref(), Some("best"));
     let error = ModelFolder::open(run.path().join("worst")).unwrap_err().to_string();
-    assert!(error.contains("beside it are best, last"), "{error}");
+    assert!(error.contains("models in the same folder: best, last"), "{error}");
 }
