@@ -1,10 +1,15 @@
 //! The libraries' messages in Chinese, one file per crate. A library's messages are typed and English by `Display`; each
 //! `match` here names every variant, so that the compiler proves that none is missing.
 
+mod charts;
+mod data;
+mod files;
 mod scaling;
+mod train;
 
 use std::error::Error;
 use std::fmt::Display;
+use std::io;
 
 /// A message of a library that exists in Chinese.
 pub trait Chinese: Display {
@@ -38,6 +43,39 @@ macro_rules! known {
 
 /// One cause of an error in Chinese, if it is one of ours.
 pub(super) fn of_error(cause: &(dyn Error + 'static)) -> Option<String> {
-    known!(cause, minigpt_scaling::Error);
-    None
+    if let Some(inner) = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        return of_error(inner);
+    }
+    known!(
+        cause,
+        minigpt_data::BadRow,
+        minigpt_data::Error,
+        minigpt_files::Error,
+        minigpt_files::ReadProblem,
+        minigpt_scaling::Error,
+        minigpt_train::Error,
+    );
+    // What the facade passes on as its own.
+    match cause.downcast_ref::<minigpt::Error>()? {
+        minigpt::Error::Dataset(error) => Some(error.chinese()),
+        minigpt::Error::File(error) => Some(error.chinese()),
+        minigpt::Error::Train(error) => Some(error.chinese()),
+        _ => None,
+    }
+}
+
+/// A message that follows a Chinese character: with a space in front if it begins with a Latin letter or a digit.
+fn after_chinese(message: &impl Chinese) -> String {
+    let text = message.chinese();
+    if text.starts_with(|c: char| c.is_ascii_alphanumeric()) { format!(" {text}") } else { text }
+}
+
+/// An error in another one's text.
+fn nested(error: &(dyn Error + 'static)) -> String {
+    of_error(error).unwrap_or_else(|| outside(&error.to_string()))
+}
+
+/// What the system or another program's library says.
+fn outside(text: &str) -> String {
+    super::translated(text).into_owned()
 }
