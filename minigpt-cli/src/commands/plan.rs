@@ -5,7 +5,7 @@ use super::train::announce_suggestion;
 use crate::config_file::Opened;
 use crate::language::messages::counts;
 use crate::language::messages::plan as message;
-use crate::language::{duration, large, local, said, tr};
+use crate::language::{duration, large, local, said};
 use crate::tensors::TensorTree;
 use crate::{config_file, models, output, screen};
 use anyhow::{Context, Result, ensure};
@@ -131,7 +131,7 @@ fn plan_run(config: &Path, args: &PlanArgs) -> Result<()> {
     let suggestion = Suggestion::new(&text, &changes, None, None)?;
     announce_suggestion(&suggestion, false);
     let config = suggestion.config;
-    minigpt::damage(&config).iter().for_each(|damage| output::note(damage));
+    minigpt::damage(&config).iter().for_each(|damage| output::note(&local(damage)));
     let plan = RunPlan::measure(&config)?;
     let cluster = args.machines.map(|machines| {
         let (train, model) = (&config.train, &config.model);

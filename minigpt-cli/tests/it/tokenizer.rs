@@ -71,7 +71,11 @@ fn bad_input_is_an_error_that_says_where() {
         (&["encode"], b"ab\xFFc", "error: standard input is not UTF-8 text: byte 2 is 0xFF\n"),
         (&["encode"], b"ab\xE4\xBD", "error: standard input is not UTF-8 text: byte 2 is 0xE4\n"),
         (&["decode"], b"1 x", "error: \"x\" at position 1 is not an id\n"),
-        (&["decode"], b"1 50257", "error: id 50257 at position 1 is outside the vocabulary of 50257 tokens\n"),
+        (
+            &["decode"],
+            b"1 50257",
+            "error: id 50257 at position 1 is outside the vocabulary of 50257 tokens\n",
+        ),
         (
             &["encode", "--tokenizer", "/no/such/file"],
             b"",
@@ -207,7 +211,7 @@ fn a_folder_in_the_way_is_replaced_only_when_asked() {
     let args = ["train", "--kind", "char", "--input", "-", "--out", path];
     tokenizer(&args, "abc").success();
     let done = tokenizer(&args, "abcd").code(1);
-    assert!(done.stderr().contains("exists already"), "{}", done.stderr());
+    assert!(done.stderr().contains("already exists"), "{}", done.stderr());
     tokenizer(&[&args[..], &["--force"]].concat(), "abcd").success();
     assert_eq!(tokenizer(&["encode", "--tokenizer", path], "d").success().stdout(), "3\n");
 

@@ -2,6 +2,7 @@
 
 use super::positive;
 use crate::language::duration;
+use crate::language::local;
 use crate::language::messages::scaling as message;
 use crate::{output, screen};
 use anyhow::Result;
@@ -73,7 +74,7 @@ impl PlanOptions {
         };
         let plan = SweepPlan::new(data, &options)?;
         let config = RunConfig::parse_open(&plan.config, &[])?;
-        minigpt::damage(&config).iter().for_each(|damage| output::note(damage));
+        minigpt::damage(&config).iter().for_each(|damage| output::note(&local(damage)));
         Ok(plan)
     }
 }
