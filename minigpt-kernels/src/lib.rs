@@ -73,7 +73,9 @@ pub use ops::rope::{positions, rope, rope_composed};
 pub use probe::{Lanes, multiply_adds, read_all};
 pub use quant::element_type::{ElementType, UnknownElementType};
 pub use quant::mapped_matrix::{MappedMatrix, SharedBytes, mapped_linear};
-pub use quant::quantized::{QuantizedMatrix, QuantizedProduct, quantized_linear, quantized_linear_composed};
+pub use quant::quantized_matrix::{
+    QuantizedMatrix, QuantizedProduct, quantized_linear, quantized_linear_composed,
+};
 pub use tape::{Tape, add, constant, record, reshape, scale};
 
 use elements::{floats, fused, matrix, rows_a_task, with_floats};

@@ -5,7 +5,7 @@
 //! the bits of as many groups of four steps as fit into its bytes.
 #![cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "vector instructions"))]
 
-use super::COLUMNS;
+use crate::gemm::panel_format::COLUMNS;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 use std::array::from_fn;

@@ -1,11 +1,11 @@
 //! Where the blocks of llama.cpp's formats have their integers and scales: each format is read into units of sixteen columns,
 //! and a column of a unit can be written back, byte for byte.
 
-use super::COLUMNS;
-use super::integers::{Integers, STEPS, SmallIntegers};
-use super::scales::{
+use super::block_panels::{Integers, STEPS, SmallIntegers};
+use super::micro::scales::{
     ColumnScales, Factor, FactorAndMinimum, Scales, ScalesAndMinsOf16, ScalesOf16, ScalesOf32,
 };
+use crate::gemm::panel_format::COLUMNS;
 use candle_core::quantized::{GgmlType, k_quants as k};
 use half::f16;
 use std::array::from_fn;

@@ -6,8 +6,8 @@
 //! min, or `scale · offset`.
 #![cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "vector instructions"))]
 
-use super::COLUMNS;
-use super::integers::HALF;
+use crate::gemm::panel_format::COLUMNS;
+use crate::quant::block_panels::HALF;
 use half::f16;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;

@@ -8,7 +8,7 @@
 use crate::gemm::matrix::Matrix;
 use crate::gemm::panel_format::{PanelFormat, Q8Block, Q8Unit};
 use crate::gemm::panels::{Panels, WeightColumns, by_panel};
-use crate::quant::eight_bit::{self, BlockFormat, EightBitPanels};
+use crate::quant::driver::{self as eight_bit, BlockFormat, EightBitPanels};
 use crate::with_floats;
 use candle_core::quantized::{GgmlDType, GgmlType, k_quants};
 use candle_core::{Device, Result, Tensor};

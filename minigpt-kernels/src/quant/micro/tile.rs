@@ -5,11 +5,11 @@
 //! in every kernel.
 #![cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "vector instructions"))]
 
-use super::COLUMNS;
-use super::formats::{BlockFormat, Unit};
-use super::integers::{HALF, QUADS, STEPS, SmallIntegers};
-use super::rows::{EightBitRows, SUMMED};
 use super::scales::Scales;
+use crate::gemm::panel_format::COLUMNS;
+use crate::quant::activations::{EightBitRows, SUMMED};
+use crate::quant::block_format::{BlockFormat, Unit};
+use crate::quant::block_panels::{HALF, QUADS, STEPS, SmallIntegers};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 use std::array::from_fn;

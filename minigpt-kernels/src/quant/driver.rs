@@ -2,7 +2,7 @@
 //!
 //! An activation is rounded to 8 bits, in blocks as long as the weight's, and the products of a block are summed as integers.
 //! That is what llama.cpp does; it is several times faster than expanding the weights, and not what their numbers say to the
-//! last digit, so [`QuantizedProduct`](super::quantized::QuantizedProduct) leaves the choice.
+//! last digit, so [`QuantizedProduct`](super::quantized_matrix::QuantizedProduct) leaves the choice.
 //!
 //! The layout is that of `panels`: sixteen columns side by side, which a product reads from front to back, so that one row and
 //! five hundred read the same panels and threads share them. `tile` says in which order an element is summed, `integers` and
@@ -10,27 +10,21 @@
 //! rounded.
 #![expect(unsafe_code, reason = "threads write disjoint columns of one buffer through pointers")]
 
-mod formats;
-mod integers;
-mod rows;
-mod scales;
-mod tile;
-
+use super::activations::EightBitRows;
+use super::block_format::Unit;
+pub use super::block_format::{BlockFormat, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
+use super::micro::tile::{TILE_ROWS, tile_portable};
 use crate::gemm::matrix::Matrix;
 use crate::gemm::panel_format::COLUMNS;
 use crate::gemm::panels::{parts, split};
 use crate::gemm::product::Output;
 use crate::simd;
 use candle_core::quantized::GgmlType;
-use formats::Unit;
-pub use formats::{BlockFormat, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
 use rayon::prelude::*;
-use rows::EightBitRows;
 use std::ops::Range;
-use tile::{TILE_ROWS, tile_portable};
 
 #[cfg(target_arch = "x86_64")]
-use tile::{tile_avx2, tile_vnni, vnni_rows};
+use super::micro::tile::{tile_avx2, tile_vnni, vnni_rows};
 
 /// Multiply-adds that are worth a task of their own, where the threads are awake.
 const TASK: usize = 1 << 17;
@@ -239,7 +233,7 @@ impl<F: BlockFormat> Product<'_, F> {
 
 #[cfg(test)]
 mod tests {
-    use super::scales::{ColumnScales, Scales};
+    use super::super::micro::scales::{ColumnScales, Scales};
     use super::*;
     use crate::testing::{elements, random};
     use candle_core::quantized::{GgmlDType, QTensor};
@@ -291,8 +285,10 @@ mod tests {
             let (mut sum, mut correction) = (0i64, 0i64);
             for (group, integers) in unit.groups.as_ref().iter().enumerate() {
                 let [scales, mins] = unit.scales.group(0, group);
-                for (step, integer) in integers::SmallIntegers::column(integers, 0).into_iter().enumerate() {
-                    let x = i64::from(x.integers[first + group * integers::STEPS + step]);
+                for (step, integer) in
+                    crate::quant::block_panels::SmallIntegers::column(integers, 0).into_iter().enumerate()
+                {
+                    let x = i64::from(x.integers[first + group * crate::quant::block_panels::STEPS + step]);
                     sum += i64::from(scales[step / 16]) * i64::from(integer) * x;
                     correction += i64::from(mins[step / 16]) * x;
                 }
