@@ -4,16 +4,18 @@
 //! may have a width Dv of their own.
 //!
 //! This file holds the definition, composed from plain candle operations, and the entry points. Then read `one_head.rs`
-//! (the fused kernel, forward and backward), `heads.rs` (which head is where, and on which thread) and `mask.rs`; `cached.rs`
-//! is the attention of inference.
+//! (the fused kernel, forward and backward), `heads.rs` (which head is where, and on which thread) and `mask.rs`; inference has its
+//! key/value cache in `key_values.rs` and attends to it in `cached.rs`.
 
 mod cache_line;
 mod cached;
 mod heads;
+mod key_values;
 mod mask;
+pub mod micro;
 mod one_head;
 
-pub use cached::{KeyValues, TokenRun};
+pub use key_values::{KeyValues, TokenRun};
 pub use mask::AttentionMask;
 
 use crate::tape::{apply1, apply3, contiguous};
