@@ -91,65 +91,32 @@ pub static FORMATS: [BlockFormat; 10] = [
         [Bits::Nibbles { at: 8 }, Bits::Mask { at: 4 }]
     }),
     format_32(GgmlDType::Q8_0, 34, [8, 0], Zero::Offset(128), |_| [Bits::Signed { at: 2 }, Bits::None]),
-    BlockFormat {
-        dtype: GgmlDType::Q2K,
-        bytes: 84,
-        groups: 8,
-        bits: [2, 0],
-        planes: |group| [Bits::Bytes { at: 16 + group / 4 * 32, shift: group % 4 * 2 }, Bits::None],
-        factors: 80,
-        scales: Scales::Nibbles { at: 0 },
-        zero: Zero::Minimum,
-    },
-    BlockFormat {
-        dtype: GgmlDType::Q3K,
-        bytes: 110,
-        groups: 8,
-        bits: [2, 1],
-        planes: |group| {
+    format_256(GgmlDType::Q2K, 84, [2, 0], Zero::Minimum, 80, Scales::Nibbles { at: 0 }, |group| {
+        [Bits::Bytes { at: 16 + group / 4 * 32, shift: group % 4 * 2 }, Bits::None]
+    }),
+    format_256(
+        GgmlDType::Q3K,
+        110,
+        [2, 1],
+        Zero::Offset(4),
+        108,
+        Scales::SignedSixBits { at: 96 },
+        |group| {
             let low = Bits::Bytes { at: 32 + group / 4 * 32, shift: group % 4 * 2 };
             [low, Bits::Bytes { at: 0, shift: group }]
         },
-        factors: 108,
-        scales: Scales::SignedSixBits { at: 96 },
-        zero: Zero::Offset(4),
-    },
-    BlockFormat {
-        dtype: GgmlDType::Q4K,
-        bytes: 144,
-        groups: 8,
-        bits: [4, 0],
-        planes: |group| [Bits::Bytes { at: 16 + group / 2 * 32, shift: group % 2 * 4 }, Bits::None],
-        factors: 0,
-        scales: Scales::SixBits { at: 4 },
-        zero: Zero::Minimum,
-    },
-    BlockFormat {
-        dtype: GgmlDType::Q5K,
-        bytes: 176,
-        groups: 8,
-        bits: [4, 1],
-        planes: |group| {
-            let low = Bits::Bytes { at: 48 + group / 2 * 32, shift: group % 2 * 4 };
-            [low, Bits::Bytes { at: 16, shift: group }]
-        },
-        factors: 0,
-        scales: Scales::SixBits { at: 4 },
-        zero: Zero::Minimum,
-    },
-    BlockFormat {
-        dtype: GgmlDType::Q6K,
-        bytes: 210,
-        groups: 8,
-        bits: [4, 2],
-        planes: |group| {
-            let low = Bits::Bytes { at: group / 4 * 64 + group % 2 * 32, shift: group % 4 / 2 * 4 };
-            [low, Bits::Bytes { at: 128 + group / 4 * 32, shift: group % 4 * 2 }]
-        },
-        factors: 208,
-        scales: Scales::Bytes { at: 192 },
-        zero: Zero::Offset(32),
-    },
+    ),
+    format_256(GgmlDType::Q4K, 144, [4, 0], Zero::Minimum, 0, Scales::SixBits { at: 4 }, |group| {
+        [Bits::Bytes { at: 16 + group / 2 * 32, shift: group % 2 * 4 }, Bits::None]
+    }),
+    format_256(GgmlDType::Q5K, 176, [4, 1], Zero::Minimum, 0, Scales::SixBits { at: 4 }, |group| {
+        let low = Bits::Bytes { at: 48 + group / 2 * 32, shift: group % 2 * 4 };
+        [low, Bits::Bytes { at: 16, shift: group }]
+    }),
+    format_256(GgmlDType::Q6K, 210, [4, 2], Zero::Offset(32), 208, Scales::Bytes { at: 192 }, |group| {
+        let low = Bits::Bytes { at: group / 4 * 64 + group % 2 * 32, shift: group % 4 / 2 * 4 };
+        [low, Bits::Bytes { at: 128 + group / 4 * 32, shift: group % 4 * 2 }]
+    }),
 ];
 
 /// A format whose block is one group behind its factors.
@@ -161,6 +128,19 @@ const fn format_32(
     planes: fn(usize) -> [Bits; 2],
 ) -> BlockFormat {
     BlockFormat { dtype, bytes, groups: 1, bits, planes, factors: 0, scales: Scales::None, zero }
+}
+
+/// A format whose block is eight groups.
+const fn format_256(
+    dtype: GgmlDType,
+    bytes: usize,
+    bits: [usize; 2],
+    zero: Zero,
+    factors: usize,
+    scales: Scales,
+    planes: fn(usize) -> [Bits; 2],
+) -> BlockFormat {
+    BlockFormat { dtype, bytes, groups: 8, bits, planes, factors, scales, zero }
 }
 
 /// The scales of a block, whatever its format.
