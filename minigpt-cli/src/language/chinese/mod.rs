@@ -1,10 +1,12 @@
 //! The libraries' messages in Chinese, one file per crate. A library's messages are typed and English by `Display`; each
 //! `match` here names every variant, so that the compiler proves that none is missing.
 
+mod command_line;
 mod formats;
 mod model;
 mod scaling;
 
+pub use command_line::clap_error;
 use std::error::Error;
 use std::fmt::Display;
 
