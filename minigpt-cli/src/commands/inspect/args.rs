@@ -4,7 +4,6 @@ use crate::arguments::numbers;
 use crate::commands::plot::svg_file;
 use crate::device::DeviceKind;
 use crate::ids::Ids;
-use crate::language::messages::inspect as message;
 use crate::models::{HELP, NAME, ProductArgs};
 use clap::{ArgGroup, Args, ValueEnum};
 use minigpt_generate::GenerationConfig;

@@ -8,7 +8,6 @@ mod run;
 mod runs;
 mod words;
 
-use crate::language::messages::scaling as message;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
