@@ -9,11 +9,11 @@ use minigpt::settings::misspelling;
 use minigpt::{READY_CONFIGS, ReadyConfig, RunConfig};
 use std::path::{Path, PathBuf};
 
-/// A configuration as it was found. A file wins over what is built in; where it could be unclear, it is said which one is used.
+/// A configuration by name. A file wins over a built-in one; a note says which one is used if both exist.
 pub struct Opened {
-    /// What it says, which may leave the model open.
+    /// Its text, which may leave the model open.
     pub text: String,
-    /// The changes, and a seed where the file asks for a random one.
+    /// The changes, plus a seed if the file asks for a random one.
     pub changes: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ pub fn open(name: &Path, changes: &[String]) -> Result<Opened> {
     Ok(Opened { text, changes })
 }
 
-/// Whether a file says `seed = "random"`. What is wrong with the file is said by whoever reads it in earnest.
+/// Whether a file has `seed = "random"`. Its errors are reported when it is read as a configuration.
 fn asks_for_a_seed(path: &Path) -> bool {
     let text = minigpt_files::read_text(path, 1 << 20).unwrap_or_default();
     let table: toml::Table = text.parse().unwrap_or_default();

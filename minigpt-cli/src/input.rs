@@ -1,4 +1,4 @@
-//! What comes from standard input, which may have no end.
+//! Reading standard input, with limits.
 
 use crate::language::messages::main as message;
 use crate::output;
@@ -11,7 +11,7 @@ pub const MOST_TEXT: u64 = 16 << 20;
 /// Bytes of a text to encode, or of ids to decode.
 pub const MOST_TO_ENCODE: u64 = 256 << 20;
 
-/// All of standard input, which must be UTF-8; at a terminal, a person is told what to type.
+/// Reads all of standard input, which must be UTF-8; at a terminal, a note says what to type.
 pub fn text(what: &str, limit: u64) -> Result<String> {
     let stdin = std::io::stdin().lock();
     if stdin.is_terminal() {
@@ -29,7 +29,7 @@ pub fn text(what: &str, limit: u64) -> Result<String> {
     }
 }
 
-/// The next line of up to `limit` bytes, without its end; none at the end of the input.
+/// Reads a line of up to `limit` bytes, without its line end; `None` at the end of the input.
 pub fn line(from: &mut impl BufRead, limit: u64) -> Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let read = from.take(limit + 1).read_until(b'\n', &mut line).context(message::NoStandardInput)?;

@@ -88,14 +88,14 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // First of all: anything else may be compiled to instructions that this CPU lacks.
+    // First: everything else may be compiled to instructions that this CPU lacks.
     match cpu::missing() {
         None => run(),
         Some(feature) => refuse(feature),
     }
 }
 
-/// Everything but the first look at the CPU; not inlined, so that `main` holds no instruction that it may lack.
+/// The program after the CPU check; not inlined, so that `main` has no instruction that the CPU may lack.
 #[inline(never)]
 fn run() -> ExitCode {
     allocator::keep_memory();
@@ -152,7 +152,7 @@ fn refuse(feature: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Prints help, or what is wrong with what was typed, as clap has laid it out.
+/// Prints a page of help or a usage error, and returns the exit code.
 fn usage(error: &clap::Error) -> ExitCode {
     let printed = match (language::current(), error.use_stderr()) {
         (Language::En, _) => error.print().map_err(Into::into),
@@ -172,8 +172,8 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Prints the whole chain of causes on standard error. A reader that went away (`| head`) is not an error; options
-/// that make no sense together are wrong usage.
+/// Prints an error with its causes on standard error. A closed pipe (`| head`) is not an error; a conflict of options is a
+/// usage error.
 fn fail(error: &anyhow::Error) -> ExitCode {
     if let Some(usage) = error.downcast_ref::<clap::Error>() {
         return self::usage(usage);
@@ -191,7 +191,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// What to type instead, where an error of the library has an answer among the options.
+/// A hint at the options that solve an error of a library.
 fn hint(error: &anyhow::Error) -> Option<String> {
     let hint = error.chain().find_map(|cause| match (file_error(cause), cause.downcast_ref()) {
         (Some(minigpt_files::Error::Exists { .. }), _) => Some(message::PlaceTaken.text()),
@@ -208,7 +208,7 @@ fn hint(error: &anyhow::Error) -> Option<String> {
     hint.map(str::to_owned).or_else(|| download(error))
 }
 
-/// What fetches a public set whose file is missing.
+/// The command that downloads a public data set whose file is missing.
 fn download(error: &anyhow::Error) -> Option<String> {
     let missing = error.chain().find_map(missing_file)?;
     let name = missing.file_name()?.to_str()?;
@@ -225,7 +225,7 @@ fn download(error: &anyhow::Error) -> Option<String> {
     Some(message::Download { set: set.name, out }.to_string())
 }
 
-/// The file that is missing, if that is what a cause says.
+/// The file whose absence caused an error.
 fn missing_file(cause: &(dyn std::error::Error + 'static)) -> Option<PathBuf> {
     let not_found = |source: &std::io::Error| source.kind() == std::io::ErrorKind::NotFound;
     if let Some(minigpt_files::Error::Io { path, source, .. }) = file_error(cause) {
@@ -237,12 +237,12 @@ fn missing_file(cause: &(dyn std::error::Error + 'static)) -> Option<PathBuf> {
     }
 }
 
-/// Whether a server could not be reached, which another crate may say as its own error.
+/// Whether a server could not be reached; another crate may wrap the error.
 fn is_offline(cause: &(dyn std::error::Error + 'static)) -> bool {
     matches!(data_error(cause), Some(minigpt_data::Error::Offline { .. }))
 }
 
-/// Whether a run was asked to go on with other data than its own.
+/// Whether a run was resumed with data that is not its own.
 fn is_other_data(cause: &(dyn std::error::Error + 'static)) -> bool {
     let inside = match cause.downcast_ref() {
         Some(minigpt::Error::Train(error)) => Some(error),
@@ -251,7 +251,7 @@ fn is_other_data(cause: &(dyn std::error::Error + 'static)) -> bool {
     matches!(inside, Some(minigpt_train::Error::OtherData { .. }))
 }
 
-/// Whether somebody else has the server's address.
+/// Whether another program listens on the server's address.
 fn is_taken(cause: &(dyn std::error::Error + 'static)) -> bool {
     let source = match cause.downcast_ref() {
         Some(minigpt_serve::Error::Bind { source, .. }) => source,
@@ -260,7 +260,7 @@ fn is_taken(cause: &(dyn std::error::Error + 'static)) -> bool {
     source.kind() == std::io::ErrorKind::AddrInUse
 }
 
-/// Whether a setting does not exist and none has nearly its name.
+/// Whether a setting is unknown and no other has a similar name.
 fn has_no_guess(cause: &(dyn std::error::Error + 'static)) -> bool {
     let boxed = || cause.downcast_ref::<Box<minigpt::Error>>().map(Box::as_ref);
     match cause.downcast_ref().or_else(boxed) {
@@ -272,7 +272,7 @@ fn has_no_guess(cause: &(dyn std::error::Error + 'static)) -> bool {
     }
 }
 
-/// The error of the data inside that of another crate, whose text it is.
+/// The data error that an error of another crate wraps.
 fn data_error<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a minigpt_data::Error> {
     match cause.downcast_ref() {
         Some(minigpt::Error::Dataset(error)) => Some(error),
@@ -280,7 +280,7 @@ fn data_error<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a mi
     }
 }
 
-/// The error of a file inside that of another crate, whose text it is.
+/// The file error that an error of another crate wraps.
 fn file_error<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a minigpt_files::Error> {
     if let Some(minigpt_data::Error::File(error)) = data_error(cause) {
         return Some(error);

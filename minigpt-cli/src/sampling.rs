@@ -1,4 +1,4 @@
-//! How tokens are chosen: the options that `generate`, `chat` and `run` share, under our names and llama.cpp's.
+//! Sampling options, shared by `generate`, `chat` and `run`, under our names and llama.cpp's.
 
 use crate::arguments::numbers;
 use crate::language::messages::main as message;
@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use minigpt_generate::{GenerationConfig, Style};
 use serde_json::{Map, Value, json};
 
-/// What is not said is as the command has it.
+/// Options that are not given keep the command's defaults.
 #[derive(Args)]
 pub struct SamplingArgs {
     /// Maximum number of tokens to generate [default: 200; in a chat 256]
@@ -68,7 +68,7 @@ impl SamplingArgs {
         self.temperature = Some(0.0);
     }
 
-    /// What was asked for, under the names of OpenAI's interface; the rest is left to the server.
+    /// The given options as fields of OpenAI's API; the server decides the rest.
     pub fn as_openai(&self) -> Map<String, Value> {
         let mut config = GenerationConfig::default();
         self.apply(&mut config);
@@ -86,7 +86,7 @@ impl SamplingArgs {
         given.into_iter().filter(|(_, value)| !value.is_null()).collect()
     }
 
-    /// The options that only matter to a draw, and whether they are given.
+    /// The options that only matter when sampling, and whether they are given.
     pub fn of_a_draw(&self) -> [(&'static str, bool); 4] {
         [
             ("--top-k", self.top_k.is_some()),
@@ -104,7 +104,7 @@ impl SamplingArgs {
         switches.chain(self.of_a_draw()).filter(|(_, given)| *given).map(|(option, _)| option).collect()
     }
 
-    /// Changes what was asked for, and leaves the rest.
+    /// Applies the given options to a configuration.
     pub fn apply(&self, config: &mut GenerationConfig) {
         match self.style {
             None => {}
@@ -129,7 +129,7 @@ impl SamplingArgs {
     }
 }
 
-/// Says which of the given options do nothing because the likeliest token is always taken.
+/// Notes which of the given options have no effect because decoding is greedy.
 pub fn say_unused(config: &GenerationConfig, given: &[(&str, bool)]) {
     let unused: Vec<&str> = given.iter().filter(|(_, given)| *given).map(|(option, _)| *option).collect();
     if config.is_greedy() && !unused.is_empty() {
@@ -137,7 +137,7 @@ pub fn say_unused(config: &GenerationConfig, given: &[(&str, bool)]) {
     }
 }
 
-/// Says that the window of the penalties was given, but no penalty.
+/// Notes a window for penalties without any penalty.
 pub fn say_unused_window(config: &GenerationConfig, option: &str) {
     if config.repeat_last_n.is_some() && !config.penalizes() {
         output::note(&message::UnusedWindow { option }.to_string());

@@ -1,5 +1,4 @@
-//! What would end the program from outside: a request to terminate, a terminal that was closed, a file that may grow no
-//! further.
+//! Signals that would end the program: Ctrl-C, SIGTERM, SIGHUP, SIGXFSZ and SIGBUS.
 
 #![expect(unsafe_code, reason = "a bus error can only be met in a signal's handler")]
 

@@ -1,4 +1,4 @@
-//! Which threads do the arithmetic, and that there are any.
+//! The threads that compute.
 #![expect(unsafe_code, reason = "the environment is the only way to tell candle")]
 
 use crate::arguments::numbers;
@@ -19,7 +19,7 @@ pub fn choose() {
     }
 }
 
-/// Reads a number of threads.
+/// Parses a number of threads.
 pub fn number(text: &str) -> Result<u16, String> {
     match numbers::whole(text)? {
         0 => Err(message::NoThreads.to_string()),
