@@ -1,5 +1,5 @@
 //! New buffers that all threads fill, chunk by chunk, without clearing them first.
-#![expect(unsafe_code, reason = "memory that is written before anybody reads it")]
+#![expect(unsafe_code, reason = "memory that is written before it is read")]
 
 use super::simd;
 use rayon::prelude::*;

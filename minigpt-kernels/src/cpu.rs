@@ -4,7 +4,9 @@
 //! Intrinsics and `cfg(target_arch)` appear here and in the `micro/` folders only (a test holds that). A new instruction set is
 //! a variant of [`InstructionSet`], a file in `micro/` and a table below.
 
+use crate::attention::micro as attention;
 use crate::gemm::micro as gemm;
+use crate::quant::micro as quant;
 use std::sync::OnceLock;
 
 /// The instruction sets that have micro-kernels of their own. Each includes those before it of the same architecture.
@@ -26,18 +28,42 @@ pub struct Kernels {
     pub set: InstructionSet,
     /// Matrix products in floating point.
     pub gemm: gemm::Kernels,
+    /// Attention to keys and values in f16.
+    pub attention: attention::Kernels,
+    /// Products of integers: quantised weights and 8-bit activations.
+    pub quant: quant::Kernels,
 }
 
-static PORTABLE: Kernels = Kernels { set: InstructionSet::Portable, gemm: gemm::portable::KERNELS };
+static PORTABLE: Kernels = Kernels {
+    set: InstructionSet::Portable,
+    gemm: gemm::portable::KERNELS,
+    attention: attention::portable::KERNELS,
+    quant: quant::portable::KERNELS,
+};
 
 #[cfg(target_arch = "x86_64")]
-static AVX2: Kernels = Kernels { set: InstructionSet::Avx2, gemm: gemm::avx2::KERNELS };
+static AVX2: Kernels = Kernels {
+    set: InstructionSet::Avx2,
+    gemm: gemm::avx2::KERNELS,
+    attention: attention::avx2::KERNELS,
+    quant: quant::avx2::KERNELS,
+};
 
 #[cfg(target_arch = "x86_64")]
-static AVX512: Kernels = Kernels { set: InstructionSet::Avx512, gemm: gemm::avx512::KERNELS };
+static AVX512: Kernels = Kernels {
+    set: InstructionSet::Avx512,
+    gemm: gemm::avx512::KERNELS,
+    attention: attention::avx2::KERNELS,
+    quant: quant::avx2::KERNELS,
+};
 
 #[cfg(target_arch = "x86_64")]
-static AVX512_VNNI: Kernels = Kernels { set: InstructionSet::Avx512Vnni, gemm: gemm::avx512::KERNELS };
+static AVX512_VNNI: Kernels = Kernels {
+    set: InstructionSet::Avx512Vnni,
+    gemm: gemm::avx512::KERNELS,
+    attention: attention::avx2::KERNELS,
+    quant: quant::vnni::KERNELS,
+};
 
 impl Kernels {
     /// The micro-kernels of an instruction set, if this CPU has it.

@@ -1,14 +1,14 @@
-//! How the fused operations get at the elements of candle's tensors, and how many rows make a task for a thread.
+//! Access to the elements of candle's tensors for fused operations, and the number of rows that make a task for a thread.
 
 use crate::gemm::matrix::Matrix;
 use candle_core::{CpuStorage, DType, Layout, Result, Storage, Tensor};
 
-/// Whether the fused operations can take this tensor.
+/// Whether fused operations support this tensor.
 pub fn fused(x: &Tensor) -> bool {
     x.device().is_cpu() && x.dtype() == DType::F32
 }
 
-/// The elements of a contiguous f32 tensor on the CPU, as custom operations are handed them.
+/// The elements of a contiguous f32 tensor on the CPU, as custom operations get them.
 pub fn floats<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
     match layout.contiguous_offsets() {
         Some((start, end)) => Ok(&storage.as_slice::<f32>()?[start..end]),
@@ -22,7 +22,7 @@ pub fn matrix<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<Matrix<'a>
     Ok(Matrix::new(floats(storage, layout)?, rows, columns, columns))
 }
 
-/// Gives `f` the elements of tensors on the CPU, copying first those that are not contiguous.
+/// Calls `f` with the elements of tensors on the CPU. Tensors that are not contiguous are copied first.
 pub fn with_floats<const N: usize, R>(
     tensors: [&Tensor; N],
     f: impl FnOnce([&[f32]; N]) -> Result<R>,
@@ -39,7 +39,7 @@ pub fn with_floats<const N: usize, R>(
     f(slices)
 }
 
-/// How many rows of this width make a task that is worth giving to a thread.
+/// Rows of this width that are worth a task of their own.
 pub fn rows_a_task(width: usize) -> usize {
     (8192 / width.max(1)).max(1)
 }

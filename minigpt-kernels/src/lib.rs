@@ -1,18 +1,29 @@
 //! Fused operations for the CPU, forward and backward, matrix products, and quantised matrices.
 //!
 //! Each fused operation is a file: on top the same operation *composed* from plain candle operations, which is its readable
-//! definition, the oracle of its tests, and what runs on a GPU or in another dtype; below it the fused forward and
+//! definition, the oracle of its tests, and what runs in other dtypes than f32 or on a GPU; below it the fused forward and
 //! backward. This crate is the only place that asks which device a tensor is on, and that holds `unsafe` arithmetic.
 //!
-//! It never knows what a GPT is: it has no layers, no parameters, no configuration, and reads no files.
+//! It has no layers, no parameters and no configuration, and reads no files: it does not know what a GPT is.
+//!
+//! # Autograd
+//! The models of this workspace are trained by a tape: [`record`] runs a pass and [`Tape::backward`] computes the gradients of its
+//! variables, on all threads and without the zeros that candle allocates for each gradient. Only operations of this crate can
+//! be recorded. Outside of `record`, the same operations are nodes of candle's graph, so `Tensor::backward` works on anything
+//! that a library user composes from them and candle's own operations. Both call one backward pass per operation
+//! (`operation.rs`).
+//!
+//! # GPUs
+//! The features `cuda` and `metal` pass a tensor on a GPU to the composed definitions. They have never been run: no such device
+//! was at hand. Tests run the definitions on the CPU, in f32 and in f64.
 //!
 //! # Where to start reading
 //! - `ops/`: one operation per file. `ops/layer_norm.rs` is a whole operation on one page.
-//! - `attention/`: first `mod.rs` (the definition), then `one_head.rs` (training) and `cached.rs` (inference).
+//! - `attention/`: first `mod.rs` (the definition), then `one_head.rs` (training), `key_values.rs` and `cached.rs` (inference).
 //! - `gemm/`: matrix products. `product.rs` chooses the kernel: `small_batch.rs` for a few rows, `tiles.rs` for many, `panels.rs` for weights
 //!   that are packed once for inference, with results that do not depend on the number of rows.
 //! - `quant/`: matrices in 2 to 16 bits, and matrices that stay in their file.
-//! - `tape.rs` records a training pass, so that [`Tape::backward`] can compute the gradients.
+//! - `operation.rs` is what a fused operation has to define, `tape.rs` records a training pass.
 //!
 //! # Shapes
 //! B: batch rows, T: tokens (time), C: channels, H: heads, D = C / H: the width of a head, V: the rows of a table.
@@ -47,6 +58,7 @@ mod dot;
 mod elements;
 mod gemm;
 mod gradient_buffers;
+mod operation;
 mod ops;
 mod probe;
 mod quant;
@@ -73,7 +85,9 @@ pub use ops::rope::{positions, rope, rope_composed};
 pub use probe::{Lanes, multiply_adds, read_all};
 pub use quant::element_type::{ElementType, UnknownElementType};
 pub use quant::mapped_matrix::{MappedMatrix, SharedBytes, mapped_linear};
-pub use quant::quantized::{QuantizedMatrix, QuantizedProduct, quantized_linear, quantized_linear_composed};
+pub use quant::quantized_matrix::{
+    QuantizedMatrix, QuantizedProduct, quantized_linear, quantized_linear_composed,
+};
 pub use tape::{Tape, add, constant, record, reshape, scale};
 
 use elements::{floats, fused, matrix, rows_a_task, with_floats};

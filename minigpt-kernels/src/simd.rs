@@ -28,18 +28,6 @@ pub fn has_avx512() -> bool {
     cpu::kernels().set >= InstructionSet::Avx512
 }
 
-/// Whether it also has kernels for dot products of 8-bit integers (VNNI).
-#[cfg(target_arch = "x86_64")]
-pub fn has_vnni() -> bool {
-    cpu::kernels().set >= InstructionSet::Avx512Vnni
-}
-
-/// The same of the CPU, whatever the environment says.
-#[cfg(all(test, target_arch = "x86_64"))]
-pub fn cpu_has_vnni() -> bool {
-    Kernels::of(InstructionSet::Avx512Vnni).is_some()
-}
-
 /// Whether the table of this CPU has the portable kernels.
 pub fn is_plain() -> bool {
     cpu::kernels().set == InstructionSet::Portable

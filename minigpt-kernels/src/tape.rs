@@ -6,7 +6,7 @@
 
 use super::gradient_buffers::{self, GradientBuffers};
 use super::{chunks, fused, with_floats};
-use candle_core::{CustomOp1, CustomOp2, CustomOp3, Result, Shape, Tensor, TensorId};
+use candle_core::{Result, Shape, Tensor, TensorId};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
@@ -119,61 +119,17 @@ impl Tape {
 
 /// Records an operation by what computes the gradients of its inputs from that of its output; `None` for an input whose
 /// gradient goes elsewhere. What `backward` holds is all that is kept of the forward pass.
-pub(super) fn push_backward<const N: usize>(
+pub(super) fn push_backward(
     name: &'static str,
-    inputs: [&Tensor; N],
+    inputs: &[&Tensor],
     output: &Tensor,
-    backward: impl FnOnce(&Tensor) -> Result<[Option<Tensor>; N]> + 'static,
+    backward: impl FnOnce(&Tensor) -> Result<Vec<Option<Tensor>>> + 'static,
 ) {
-    let inputs = inputs.map(Input::from);
+    let inputs: Vec<_> = inputs.iter().map(|&x| Input::from(x)).collect();
     push(name, output, move |dy| {
         let gradients = inputs.into_iter().zip(backward(dy)?);
         Ok(gradients.filter_map(|(x, dx)| Some((x, dx?))).collect())
     });
-}
-
-/// Applies an operation with one input.
-pub(super) fn apply1(x: &Tensor, op: impl CustomOp1 + Send + Sync + 'static) -> Result<Tensor> {
-    if !is_recording() {
-        return x.apply_op1(op);
-    }
-    let y = x.apply_op1_no_bwd(&op)?;
-    let (x_kept, out) = (x.clone(), y.clone());
-    push_backward(op.name(), [x], &y, move |dy| Ok([op.bwd(&x_kept, &out, dy)?]));
-    Ok(y)
-}
-
-/// Applies an operation with two inputs.
-pub(super) fn apply2(x: &Tensor, w: &Tensor, op: impl CustomOp2 + Send + Sync + 'static) -> Result<Tensor> {
-    if !is_recording() {
-        return x.apply_op2(w, op);
-    }
-    let y = x.apply_op2_no_bwd(w, &op)?;
-    let (x_kept, w_kept, out) = (x.clone(), w.clone(), y.clone());
-    push_backward(op.name(), [x, w], &y, move |dy| {
-        let (dx, dw) = op.bwd(&x_kept, &w_kept, &out, dy)?;
-        Ok([dx, dw])
-    });
-    Ok(y)
-}
-
-/// Applies an operation with three inputs.
-pub(super) fn apply3(
-    x: &Tensor,
-    w: &Tensor,
-    b: &Tensor,
-    op: impl CustomOp3 + Send + Sync + 'static,
-) -> Result<Tensor> {
-    if !is_recording() {
-        return x.apply_op3(w, b, op);
-    }
-    let y = x.apply_op3_no_bwd(w, b, &op)?;
-    let (x_kept, w_kept, b_kept, out) = (x.clone(), w.clone(), b.clone(), y.clone());
-    push_backward(op.name(), [x, w, b], &y, move |dy| {
-        let (dx, dw, db) = op.bwd(&x_kept, &w_kept, &b_kept, &out, dy)?;
-        Ok([dx, dw, db])
-    });
-    Ok(y)
 }
 
 /// The same elements in another shape.
@@ -181,7 +137,7 @@ pub fn reshape(x: &Tensor, shape: impl Into<Shape>) -> Result<Tensor> {
     let y = x.reshape(shape.into())?;
     if is_recording() {
         let shape = x.shape().clone();
-        push_backward("reshape", [x], &y, move |dy| Ok([Some(dy.reshape(shape)?)]));
+        push_backward("reshape", &[x], &y, move |dy| Ok(vec![Some(dy.reshape(shape)?)]));
     }
     Ok(y)
 }
@@ -190,7 +146,7 @@ pub fn reshape(x: &Tensor, shape: impl Into<Shape>) -> Result<Tensor> {
 pub(super) fn contiguous(x: &Tensor) -> Result<Tensor> {
     let y = x.contiguous()?;
     if is_recording() && y.id() != x.id() {
-        push_backward("contiguous", [x], &y, |dy| Ok([Some(dy.clone())]));
+        push_backward("contiguous", &[x], &y, |dy| Ok(vec![Some(dy.clone())]));
     }
     Ok(y)
 }
@@ -201,7 +157,7 @@ pub fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         return a + b;
     }
     let y = sum(a, b)?;
-    push_backward("add", [a, b], &y, |dy| Ok([Some(dy.clone()), Some(dy.clone())]));
+    push_backward("add", &[a, b], &y, |dy| Ok(vec![Some(dy.clone()); 2]));
     Ok(y)
 }
 
@@ -212,7 +168,7 @@ pub fn scale(x: &Tensor, factor: f64) -> Result<Tensor> {
         return Ok(y);
     }
     let y = y.detach();
-    push_backward("scale", [x], &y, move |dy| Ok([Some((dy * factor)?)]));
+    push_backward("scale", &[x], &y, move |dy| Ok(vec![Some((dy * factor)?)]));
     Ok(y)
 }
 

@@ -3,7 +3,7 @@
 use crate::ModelFolder;
 use crate::error::Result;
 use minigpt_chat::{Format, role_name};
-use minigpt_data::{Role, Turn};
+use minigpt_data::{BadRow, Role, Turn};
 use serde_json::json;
 
 /// The messages so far, and the format in which the model reads them.
@@ -22,7 +22,7 @@ pub enum ConversationError {
     #[error("the conversation has no message yet")]
     Empty,
     #[error("not a conversation: {0}")]
-    Malformed(String),
+    Malformed(BadRow),
 }
 
 impl Conversation {

@@ -139,7 +139,7 @@ impl Hub {
             State::Whole => return Ok(()),
             State::Missing => {}
             State::Damaged(damage) => {
-                on(name, DownloadEvent::Damaged { problem: damage.to_string() });
+                on(name, DownloadEvent::Damaged { problem: damage });
                 checked.remove(name)?;
             }
         }

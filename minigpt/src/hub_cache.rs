@@ -4,8 +4,8 @@
 //! verified. A file whose length or modification time differs is hashed again.
 
 use crate::error::{Action, Error, Result};
-use crate::hub_error::{CacheProblem, FileDamage};
-use minigpt_data::FileHash;
+use crate::hub_error::CacheProblem;
+use minigpt_data::{FileDamage, FileHash};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};

@@ -1,7 +1,7 @@
 //! Why a model of the hub cannot be used.
 
 use crate::hub_listing::WEIGHTS;
-use minigpt_data::FileHash;
+use minigpt_data::FileDamage;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -61,25 +61,6 @@ impl fmt::Display for CacheProblem {
             Self::Unrecorded => f.write_str("its files are not recorded"),
             Self::Missing { file } => write!(f, "{file} is missing"),
             Self::Damaged { file, damage } => write!(f, "{file}: {damage}"),
-        }
-    }
-}
-
-/// What is wrong with a cached file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the texts say what the variants and fields are")]
-pub enum FileDamage {
-    Unrecorded,
-    OtherHash { found: FileHash, expected: FileHash },
-}
-
-impl fmt::Display for FileDamage {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Self::Unrecorded => f.write_str("the cached file is not recorded"),
-            Self::OtherHash { found, expected } => {
-                write!(f, "the cached file is damaged: {found} instead of {expected}")
-            }
         }
     }
 }

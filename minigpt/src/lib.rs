@@ -85,7 +85,7 @@ pub use cluster::{ClusterPlan, ClusterSpeed, Network, UnknownNetwork};
 pub use conversation::{Conversation, ConversationError};
 pub use error::{Action, Error, Result};
 pub use hub::Hub;
-pub use hub_error::{CacheProblem, FileDamage, HubError};
+pub use hub_error::{CacheProblem, HubError};
 pub use inside::{Snapshot, snapshots};
 pub use minigpt_chat::Format;
 pub use minigpt_generate::GenerationConfig;

@@ -5,7 +5,7 @@ use crate::machine;
 use crate::run::check_memory;
 use crate::run_config::{DataConfig, RunConfig};
 use crate::step_time::step_time;
-use minigpt_data::{CorpusKind, Glance, ReadOptions, Source};
+use minigpt_data::{CorpusKind, Damage, Glance, ReadOptions, Source};
 use minigpt_model::Config;
 use minigpt_model::plan::Plan;
 use serde::Serialize;
@@ -125,7 +125,7 @@ pub(crate) fn open(config: &RunConfig) -> Result<Source> {
 }
 
 /// Describes damage in the data of a configuration. Data that cannot be opened is skipped; the run reports that when it starts.
-pub fn damage(config: &RunConfig) -> Vec<String> {
+pub fn damage(config: &RunConfig) -> Vec<Damage> {
     let of = |path: &str| {
         let data = DataConfig { path: path.to_owned(), ..config.data.clone() };
         let source = open(&RunConfig { data, ..config.clone() }).ok()?;

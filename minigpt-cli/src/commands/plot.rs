@@ -1,13 +1,13 @@
 //! `minigpt plot`: the losses of one or several training runs in one picture.
 
+use crate::language::chart_labels;
 use crate::language::messages::plot as message;
-use crate::language::picture;
 use crate::{output, screen};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use minigpt_charts::{Table, count, decimal};
 use minigpt_files::write_file;
-use minigpt_train::record::{self, Axis, Damage, StepRecord, Summary, loss_chart};
+use minigpt_train::record::{self, Axis, Damage, StepRecord, Summary, labeled_loss_chart, loss_chart};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::io::IsTerminal;
@@ -18,16 +18,16 @@ const METRICS: &str = "metrics.jsonl";
 /// So many lines that are not records are named one by one.
 const MOST_DAMAGES: usize = 3;
 
-/// Draw the losses of one or several training runs.
+/// Plot the losses of one or more training runs.
 #[derive(Args)]
 pub struct PlotArgs {
-    /// Run folders, as `minigpt train` writes them, or a folder of such runs.
+    /// Run folders of `minigpt train`, or a folder of run folders.
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// Where to draw; loss.svg in the folder of a single run, plot.svg here for several, when absent.
+    /// SVG file to write. Default: loss.svg in the folder of a single run, plot.svg here for several.
     #[arg(long, value_name = "FILE.svg", value_parser = svg_file)]
     out: Option<PathBuf>,
-    /// What to count to the right.
+    /// Quantity on the horizontal axis.
     #[arg(long, value_enum, value_name = "AXIS", default_value_t = X::Step)]
     x: X,
     /// Print one JSON value.
@@ -39,9 +39,9 @@ pub struct PlotArgs {
 enum X {
     /// Steps.
     Step,
-    /// Tokens seen: fair to runs of different batch sizes.
+    /// Tokens seen, to compare runs with different batch sizes.
     Tokens,
-    /// Time of training: fair to runs of different speeds.
+    /// Training time, to compare runs of different speeds.
     Time,
 }
 
@@ -86,13 +86,13 @@ pub fn run(args: &PlotArgs) -> Result<()> {
     let records = folders.iter().map(|run| read(run)).collect::<Result<Vec<_>>>()?;
     let runs: Vec<(String, Vec<StepRecord>)> = names.into_iter().zip(records).collect();
     let (out, axis) = (args.out.clone().unwrap_or_else(|| default_out(&folders)), args.x.into());
-    let chart = loss_chart(&runs, axis);
-    write_file(&out, chart.svg().as_bytes()).context(message::CouldNotDraw)?;
+    write_file(&out, loss_chart(&runs, axis).svg().as_bytes()).context(message::CouldNotDraw)?;
     let answers = answers(&folders, &runs);
     if args.json {
         return output::json(&Answer { out: &out, runs: answers });
     }
-    let picture = picture(chart, screen::picture_columns(), colours());
+    let chart = labeled_loss_chart(&runs, axis, chart_labels());
+    let picture = chart.terminal(screen::picture_columns(), colours());
     let picture = if picture.is_empty() { picture } else { format!("{picture}\n") };
     output::drawn(&picture)?;
     output::text(&message::Drawn { table: &table(&answers), out: &out.display() }.to_string())

@@ -1,17 +1,18 @@
-//! Finds the heads inside tensors, splits them over threads, and is the operation that candle and the tape know.
+//! Attention as an operation of autograd: finds the heads inside tensors and splits them over threads.
 
 use super::mask::AttentionMask;
 use super::one_head::Head;
 use crate::gemm::matrix::Matrix;
+use crate::operation::{Input, Keeps, Kept, Operation};
 use crate::{Dropout, floats, with_floats};
-use candle_core::{CpuStorage, CustomOp1, CustomOp3, Layout, Result, Shape, Tensor};
+use candle_core::{Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
 use std::sync::OnceLock;
 
 /// Multiply-adds below which waking other threads costs more than it saves.
 const ONE_THREAD: usize = 1 << 17;
 
-/// Attention as a custom operation: on q, k and v, or on their joint projection.
+/// Attention as an operation on q, k and v, or on their joint projection.
 pub struct Attention {
     n_head: usize,
     mask: AttentionMask,
@@ -119,7 +120,7 @@ impl Attention {
     }
 
     /// The output (B, Tq, H, Dv).
-    fn forward(&self, inputs: Inputs) -> Result<(CpuStorage, Shape)> {
+    fn attend(&self, inputs: Inputs) -> Result<(Vec<f32>, Shape)> {
         let Inputs { b, h, q, k, v } = inputs;
         let mut out = vec![0f32; b * q.t * h * v.d];
         let mut log_sum = vec![0f32; b * h * q.t];
@@ -136,18 +137,17 @@ impl Attention {
                 );
             })?;
         }
-        // Written once: an operation object runs forward once.
         let _ = self.log_sum.set(log_sum);
-        Ok((CpuStorage::F32(out), (b, q.t, h, v.d).into()))
+        Ok((out, (b, q.t, h, v.d).into()))
     }
 
     /// Writes the gradients of each head into its rows of dq, dk and dv.
-    fn backward(&self, inputs: Inputs, out: &[f32], dout: &[f32], rows: Vec<[Rows; 3]>) -> Result<()> {
+    fn gradients(&self, inputs: Inputs, out: &[f32], dout: &[f32], rows: Vec<[Rows; 3]>) -> Result<()> {
         let Inputs { h, q, k, v, .. } = inputs;
         let bthd = |data| Heads { data, strides: [q.t * h * v.d, v.d, h * v.d], t: q.t, d: v.d };
         let (out, dout) = (bthd(out), bthd(dout));
         let Some(log_sum) = self.log_sum.get() else {
-            candle_core::bail!("attention: backward before forward");
+            candle_core::bail!("attention: backward without a forward pass");
         };
         self.mask.with_view(inputs.scores_shape(), |mask| {
             let tasks = rows.into_iter().zip(log_sum.chunks(q.t.max(1)));
@@ -160,16 +160,37 @@ impl Attention {
     }
 }
 
-impl CustomOp1 for Attention {
-    fn name(&self) -> &'static str {
-        "self-attention"
+impl Operation for Attention {
+    const NAME: &'static str = "attention";
+    const KEEPS: Keeps = Keeps::InputsAndOutput;
+
+    fn forward(&self, inputs: &[Input]) -> Result<(Vec<f32>, Shape)> {
+        match inputs {
+            [(qkv, layout)] => {
+                self.attend(Inputs::joint(floats(qkv, layout)?, layout.shape().dims3()?, self.n_head))
+            }
+            [q, k, v] => self.attend(Inputs::separate([
+                (q.0.as_slice()?, q.1),
+                (k.0.as_slice()?, k.1),
+                (v.0.as_slice()?, v.1),
+            ])?),
+            _ => candle_core::bail!("attention of {} inputs", inputs.len()),
+        }
     }
 
-    fn cpu_fwd(&self, qkv: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        self.forward(Inputs::joint(floats(qkv, layout)?, layout.shape().dims3()?, self.n_head))
+    fn backward(&self, kept: Kept, dout: &Tensor) -> Result<Vec<Option<Tensor>>> {
+        let out = kept.output()?;
+        if kept.count() == 1 {
+            Ok(vec![Some(self.joint_gradient(kept.input(0)?, out, dout)?)])
+        } else {
+            self.separate_gradients([kept.input(0)?, kept.input(1)?, kept.input(2)?], out, dout)
+        }
     }
+}
 
-    fn bwd(&self, qkv: &Tensor, out: &Tensor, dout: &Tensor) -> Result<Option<Tensor>> {
+impl Attention {
+    /// The gradient of the joint projection.
+    fn joint_gradient(&self, qkv: &Tensor, out: &Tensor, dout: &Tensor) -> Result<Tensor> {
         let (b, t, width) = qkv.dims3()?;
         let h = self.n_head;
         let mut dqkv = vec![0f32; b * t * width];
@@ -182,42 +203,18 @@ impl CustomOp1 for Attention {
             rows.extend(dq.into_iter().zip(dk).zip(dv).map(|((dq, dk), dv)| [dq, dk, dv]));
         }
         with_floats([qkv, out, dout], |[qkv, out, dout]| {
-            self.backward(Inputs::joint(qkv, (b, t, width), h), out, dout, rows)
+            self.gradients(Inputs::joint(qkv, (b, t, width), h), out, dout, rows)
         })?;
-        Tensor::from_vec(dqkv, (b, t, width), qkv.device()).map(Some)
-    }
-}
-
-impl CustomOp3 for Attention {
-    fn name(&self) -> &'static str {
-        "attention"
+        Tensor::from_vec(dqkv, (b, t, width), qkv.device())
     }
 
-    fn cpu_fwd(
+    /// The gradients of q, k and v.
+    fn separate_gradients(
         &self,
-        q: &CpuStorage,
-        q_layout: &Layout,
-        k: &CpuStorage,
-        k_layout: &Layout,
-        v: &CpuStorage,
-        v_layout: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        self.forward(Inputs::separate([
-            (q.as_slice::<f32>()?, q_layout),
-            (k.as_slice::<f32>()?, k_layout),
-            (v.as_slice::<f32>()?, v_layout),
-        ])?)
-    }
-
-    fn bwd(
-        &self,
-        q: &Tensor,
-        k: &Tensor,
-        v: &Tensor,
+        inputs @ [q, k, v]: [&Tensor; 3],
         out: &Tensor,
         dout: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        let inputs = [q, k, v];
+    ) -> Result<Vec<Option<Tensor>>> {
         let [mut dq, mut dk, mut dv] = inputs.map(|x| vec![0f32; x.elem_count()]);
         let (tq, tk, d, d_v) = (q.dim(2)?, k.dim(2)?, q.dim(3)?, v.dim(3)?);
         let rows = rows_of_bhtd(&mut dq, tq, d).into_iter();
@@ -225,9 +222,26 @@ impl CustomOp3 for Attention {
         let rows = rows.map(|((dq, dk), dv)| [dq, dk, dv]).collect();
         let [q_layout, k_layout, v_layout] = &inputs.map(|x| Layout::contiguous(x.shape()));
         with_floats([q, k, v, out, dout], |[q, k, v, out, dout]| {
-            self.backward(Inputs::separate([(q, q_layout), (k, k_layout), (v, v_layout)])?, out, dout, rows)
+            self.gradients(Inputs::separate([(q, q_layout), (k, k_layout), (v, v_layout)])?, out, dout, rows)
         })?;
-        let gradient = |dx, x: &Tensor| Tensor::from_vec(dx, x.shape(), x.device()).map(Some);
-        Ok((gradient(dq, q)?, gradient(dk, k)?, gradient(dv, v)?))
+        let gradients = [dq, dk, dv].into_iter().zip(inputs);
+        gradients.map(|(dx, x)| Tensor::from_vec(dx, x.shape(), x.device()).map(Some)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::random;
+
+    #[test]
+    fn a_backward_pass_without_the_state_of_a_forward_pass_is_an_error() {
+        let (qkv, out) = (random(&[1, 2, 12], 1), random(&[1, 2, 2, 2], 2));
+        let op = Attention::new(2, &AttentionMask::all(), None);
+        assert!(op.backward(Kept::new(&[&qkv], Some(&out)), &out).is_err(), "no sums");
+        op.attend(Inputs::joint(&[0.0; 24], (1, 2, 12), 2)).unwrap();
+        assert!(op.backward(Kept::new(&[&qkv], None), &out).is_err(), "no output");
+        assert!(op.backward(Kept::new(&[], Some(&out)), &out).is_err(), "no inputs");
+        assert!(op.backward(Kept::new(&[&qkv], Some(&out)), &out).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! Which keys a query may see, as an argument of attention and as its kernel asks for it.
+//! Which keys a query may see: as an argument of attention, and in the form that its kernel reads.
 
 use candle_core::{Result, Storage, Tensor};
 
@@ -36,7 +36,7 @@ impl AttentionMask {
         self.causal.as_ref().map_or(tk, |first| (first[b] + i + 1).min(tk))
     }
 
-    /// 1 where a query may look, 0 elsewhere, broadcastable to (B, H, Tq, Tk); `None` when it may look everywhere.
+    /// 1 where a query may attend, 0 elsewhere, broadcastable to (B, H, Tq, Tk); `None` if it may attend everywhere.
     pub(super) fn tensor(&self, tq: usize, tk: usize, like: &Tensor) -> Result<Option<Tensor>> {
         let causal = self.causal.as_ref().map(|first| {
             let rows = (0..first.len()).flat_map(|b| (0..tq).map(move |i| (b, i)));
@@ -54,7 +54,7 @@ impl AttentionMask {
         }
     }
 
-    /// Gives `f` the mask in the form in which each head reads it.
+    /// Calls `f` with the mask in the form in which each head reads it.
     pub(super) fn with_view<R>(
         &self,
         shape @ [_, _, _, tk]: [usize; 4],
@@ -85,7 +85,7 @@ impl MaskView<'_> {
         self.mask.causal_keys(b, i, self.tk)
     }
 
-    /// Sets the scores of query `i` to negative infinity where it may not look.
+    /// Sets the scores of query `i` to negative infinity where it may not attend.
     pub fn hide(&self, b: usize, h: usize, i: usize, scores: &mut [f32]) {
         scores[self.keys(b, i)..].fill(f32::NEG_INFINITY);
         if let Some((allowed, [sb, sh, si, sj])) = self.allowed {

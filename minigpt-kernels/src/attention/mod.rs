@@ -4,19 +4,22 @@
 //! may have a width Dv of their own.
 //!
 //! This file holds the definition, composed from plain candle operations, and the entry points. Then read `one_head.rs`
-//! (the fused kernel, forward and backward), `heads.rs` (which head is where, and on which thread) and `mask.rs`; `cached.rs`
-//! is the attention of inference.
+//! (the fused kernel, forward and backward), `heads.rs` (which head is where, and on which thread) and `mask.rs`. Inference has
+//! a key/value cache (`key_values.rs`) and attends to it in `cached.rs`.
 
 mod cache_line;
 mod cached;
 mod heads;
+mod key_values;
 mod mask;
+pub mod micro;
 mod one_head;
 
-pub use cached::{KeyValues, TokenRun};
+pub use key_values::{KeyValues, TokenRun};
 pub use mask::AttentionMask;
 
-use crate::tape::{apply1, apply3, contiguous};
+use crate::operation::apply;
+use crate::tape::contiguous;
 use crate::{Dropout, fused};
 use candle_core::{D, Result, Tensor};
 use heads::Attention;
@@ -33,7 +36,7 @@ pub fn attention_composed(
     Ok((attention_mix(&weights, v, dropout)?, weights))
 }
 
-/// `Q Kᵀ / √D`, negative infinity where a query may not look.
+/// `Q Kᵀ / √D`, negative infinity where a query may not attend.
 ///
 /// # Shapes
 /// - `q`: (B, H, Tq, D); `k`: (B, H, Tk, D); output: (B, H, Tq, Tk)
@@ -46,7 +49,7 @@ pub fn attention_scores(q: &Tensor, k: &Tensor, mask: &AttentionMask) -> Result<
     mask.broadcast_as(scores.shape())?.where_cond(&scores, &hidden)
 }
 
-/// Softmax over the last dimension; a row that is hidden altogether gives zeros.
+/// Softmax over the last dimension; a row that is entirely masked gives zeros.
 pub fn softmax(scores: &Tensor) -> Result<Tensor> {
     let max = scores.max_keepdim(D::Minus1)?.detach().maximum(f64::from(f32::MIN))?;
     let e = scores.broadcast_sub(&max)?.exp()?;
@@ -81,7 +84,7 @@ pub fn attention(
     if !fused(q) {
         return Ok(attention_composed(q, k, v, mask, dropout)?.0);
     }
-    apply3(q, k, v, Attention::new(q.dim(1)?, mask, dropout))
+    apply(Attention::new(q.dim(1)?, mask, dropout), &[q, k, v])
 }
 
 /// Self-attention on the joint projection, whose columns are all queries, then all keys, then all values: the same
@@ -99,7 +102,7 @@ pub fn self_attention(
         let [q, k, v] = split_heads(qkv, n_head)?;
         return Ok(attention_composed(&q, &k, &v, mask, dropout)?.0);
     }
-    apply1(&contiguous(qkv)?, Attention::new(n_head, mask, dropout))
+    apply(Attention::new(n_head, mask, dropout), &[&contiguous(qkv)?])
 }
 
 /// Queries, keys and values as views of the joint projection.
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_that_may_look_nowhere_gives_zeros() -> Result<()> {
+    fn a_query_without_keys_gives_zeros() -> Result<()> {
         let [q, k, v] = [1, 2, 3].map(|seed| random(&[1, 1, 2, 4], seed));
         let mask = AttentionMask::all().and(&Tensor::new(&[[0u8, 0], [1, 0]], &Device::Cpu)?)?;
         for out in [attention(&q, &k, &v, &mask, None)?, attention_composed(&q, &k, &v, &mask, None)?.0] {

@@ -118,8 +118,8 @@ impl Head<'_> {
         }
     }
 
-    /// Applies dropout to the weights of query `i`, or to their gradients: the only place that says which of the
-    /// dropout's rows belongs to which query.
+    /// Applies dropout to the weights of query `i`, or to their gradients: the only code that maps queries to rows of the
+    /// dropout mask.
     #[inline(always)]
     fn drop_weights(&self, i: usize, weights: &mut [f32]) {
         if let Some(dropout) = self.dropout {
@@ -128,8 +128,8 @@ impl Head<'_> {
     }
 }
 
-/// Turns the scores of one query into weights and returns log Σ exp(score). A query that may look nowhere has
-/// weights of 0, and infinity for its log-sum, from which backward recomputes weights of 0.
+/// Turns the scores of one query into weights and returns log Σ exp(score). A query that may attend
+/// nowhere has weights of 0, and infinity for its log-sum, from which backward recomputes weights of 0.
 #[inline(always)]
 pub(super) fn softmax(row: &mut [f32]) -> f32 {
     let max = simd::max(row);

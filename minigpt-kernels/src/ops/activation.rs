@@ -1,8 +1,9 @@
 //! Activation functions: GELU in its two forms, and ReLU.
 
+use crate::operation::{Input, Keeps, Kept, Operation, apply};
 use crate::tape::{contiguous, is_recording, push_backward};
 use crate::{chunks, floats, fused, simd, with_floats};
-use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
+use candle_core::{Result, Shape, Tensor};
 use serde::{Deserialize, Serialize};
 use std::f32::consts::FRAC_1_SQRT_2;
 
@@ -39,11 +40,11 @@ pub fn activation(x: &Tensor, kind: Activation) -> Result<Tensor> {
         return activation_composed(x, kind);
     }
     let x = contiguous(x)?;
-    if is_recording() { recorded(&x, kind) } else { x.apply_op1(Elementwise(kind)) }
+    if is_recording() { recorded(&x, kind) } else { apply(Elementwise(kind), &[&x]) }
 }
 
-/// As an operation of a recorded pass: the slope costs little where the function is computed, and is all that backward
-/// needs, so it is kept in the place of the input.
+/// As an operation of a recorded pass: the slope costs little while the function is computed, and is all that backward needs,
+/// so it is kept instead of the input.
 fn recorded(x: &Tensor, kind: Activation) -> Result<Tensor> {
     let (y, mut slope) = with_floats([x], |[x]| {
         Ok(match kind {
@@ -53,14 +54,14 @@ fn recorded(x: &Tensor, kind: Activation) -> Result<Tensor> {
         })
     })?;
     let y = Tensor::from_vec(y, x.shape(), x.device())?;
-    push_backward("activation", [x], &y, move |dy| {
+    push_backward("activation", &[x], &y, move |dy| {
         with_floats([dy], |[dy]| {
             chunks::change(&mut slope, |range, slope| {
                 slope.iter_mut().zip(&dy[range]).for_each(|(slope, dy)| *slope *= dy);
             });
             Ok(())
         })?;
-        Ok([Some(Tensor::from_vec(slope, dy.shape(), dy.device())?)])
+        Ok(vec![Some(Tensor::from_vec(slope, dy.shape(), dy.device())?)])
     });
     Ok(y)
 }
@@ -100,22 +101,23 @@ fn chain(x: &[f32], dy: &[f32], f: impl Fn(f32) -> (f32, f32) + Sync) -> Vec<f32
     chunks::collect(x.len(), |range| x[range.clone()].iter().zip(&dy[range]).map(|(&x, dy)| f(x).1 * dy))
 }
 
-impl CustomOp1 for Elementwise {
-    fn name(&self) -> &'static str {
-        "activation"
-    }
+impl Operation for Elementwise {
+    const NAME: &'static str = "activation";
+    const KEEPS: Keeps = Keeps::Inputs;
 
-    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+    fn forward(&self, inputs: &[Input]) -> Result<(Vec<f32>, Shape)> {
+        let (x, layout) = inputs[0];
         let x = floats(x, layout)?;
         let y = match self.0 {
             Activation::GeluNew => map(x, gelu_new_with_slope),
             Activation::Gelu => map(x, gelu_with_slope),
             Activation::Relu => map(x, relu_with_slope),
         };
-        Ok((CpuStorage::F32(y), layout.shape().clone()))
+        Ok((y, layout.shape().clone()))
     }
 
-    fn bwd(&self, x: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
+    fn backward(&self, kept: Kept, dy: &Tensor) -> Result<Vec<Option<Tensor>>> {
+        let x = kept.input(0)?;
         let dx = with_floats([x, dy], |[x, dy]| {
             Ok(match self.0 {
                 Activation::GeluNew => chain(x, dy, gelu_new_with_slope),
@@ -123,7 +125,7 @@ impl CustomOp1 for Elementwise {
                 Activation::Relu => chain(x, dy, relu_with_slope),
             })
         })?;
-        Tensor::from_vec(dx, x.shape(), x.device()).map(Some)
+        Ok(vec![Some(Tensor::from_vec(dx, x.shape(), x.device())?)])
     }
 }
 

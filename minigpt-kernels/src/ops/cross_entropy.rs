@@ -1,8 +1,9 @@
 //! Cross-entropy: −log of the probability that the logits give to each target, summed over all targets that count.
 
-use crate::tape::{apply1, contiguous};
+use crate::operation::{Input, Keeps, Kept, Operation, apply};
+use crate::tape::contiguous;
 use crate::{floats, fused, rows_a_task, simd, with_floats};
-use candle_core::{CpuStorage, CustomOp1, D, DType, Layout, Result, Shape, Tensor};
+use candle_core::{D, DType, Result, Shape, Tensor};
 use rayon::prelude::*;
 use std::sync::OnceLock;
 
@@ -30,13 +31,13 @@ pub fn cross_entropy_composed(logits: &Tensor, targets: &Tensor) -> Result<Tenso
 pub fn cross_entropy(logits: &Tensor, targets: &Tensor) -> Result<Tensor> {
     let ids = check_targets(targets, logits.dim(1)?)?;
     if fused(logits) {
-        apply1(&contiguous(logits)?, CrossEntropy { targets: ids, log_sums: OnceLock::new() })
+        apply(CrossEntropy { targets: ids, log_sums: OnceLock::new() }, &[&contiguous(logits)?])
     } else {
         cross_entropy_composed(logits, targets)
     }
 }
 
-/// The targets, all of which are of the vocabulary or don't count.
+/// The targets. Returns an error unless each is in the vocabulary or [`IGNORE`].
 pub(crate) fn check_targets(targets: &Tensor, vocab_size: usize) -> Result<Vec<u32>> {
     let ids = targets.to_vec1::<u32>()?;
     if let Some(id) = ids.iter().find(|&&id| id != IGNORE && id as usize >= vocab_size) {
@@ -47,7 +48,7 @@ pub(crate) fn check_targets(targets: &Tensor, vocab_size: usize) -> Result<Vec<u
 
 /// The largest logit, and log Σ exp(logit − largest): in two parts, so that nothing overflows and no digits are lost.
 pub fn log_sum_exp(logits: &[f32]) -> (f32, f64) {
-    /// Up to so many are summed in f32, and these sums in f64.
+    /// Logits summed in f32; the sums of chunks are added in f64.
     const CHUNK: usize = 1024;
     simd::vectorized(|| {
         let max = simd::max(logits);
@@ -63,7 +64,7 @@ struct CrossEntropy {
 }
 
 impl CrossEntropy {
-    fn forward(&self, logits: &[f32], vocab_size: usize) -> f32 {
+    fn loss(&self, logits: &[f32], vocab_size: usize) -> f32 {
         let mut log_sums = vec![0f32; self.targets.len()];
         let mut losses = vec![0f32; self.targets.len()];
         let task = rows_a_task(vocab_size);
@@ -83,15 +84,14 @@ impl CrossEntropy {
                 }
             });
         });
-        // Written once: an operation object runs forward once.
         let _ = self.log_sums.set(log_sums);
         losses.iter().map(|&loss| f64::from(loss)).sum::<f64>() as f32
     }
 
     /// d loss / d logit = p − 1 at the target, p elsewhere, 0 where the target does not count.
-    fn backward(&self, logits: &[f32], vocab_size: usize, dy: f32) -> Result<Vec<f32>> {
+    fn gradient(&self, logits: &[f32], vocab_size: usize, dy: f32) -> Result<Vec<f32>> {
         let Some(log_sums) = self.log_sums.get() else {
-            candle_core::bail!("cross-entropy: backward before forward");
+            candle_core::bail!("cross-entropy: backward without a forward pass");
         };
         let mut dx = vec![0f32; logits.len()];
         let task = rows_a_task(vocab_size);
@@ -116,21 +116,20 @@ impl CrossEntropy {
     }
 }
 
-impl CustomOp1 for CrossEntropy {
-    fn name(&self) -> &'static str {
-        "cross-entropy"
-    }
+impl Operation for CrossEntropy {
+    const NAME: &'static str = "cross-entropy";
+    const KEEPS: Keeps = Keeps::Inputs;
 
-    fn cpu_fwd(&self, logits: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+    fn forward(&self, inputs: &[Input]) -> Result<(Vec<f32>, Shape)> {
+        let (logits, layout) = inputs[0];
         let (_, vocab_size) = layout.shape().dims2()?;
-        let loss = self.forward(floats(logits, layout)?, vocab_size);
-        Ok((CpuStorage::F32(vec![loss]), ().into()))
+        Ok((vec![self.loss(floats(logits, layout)?, vocab_size)], ().into()))
     }
 
-    fn bwd(&self, logits: &Tensor, _loss: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
-        let dy = dy.to_scalar::<f32>()?;
-        let dx = with_floats([logits], |[x]| self.backward(x, logits.dims()[1], dy))?;
-        Tensor::from_vec(dx, logits.shape(), logits.device()).map(Some)
+    fn backward(&self, kept: Kept, dy: &Tensor) -> Result<Vec<Option<Tensor>>> {
+        let (logits, dy) = (kept.input(0)?, dy.to_scalar::<f32>()?);
+        let dx = with_floats([logits], |[x]| self.gradient(x, logits.dim(1)?, dy))?;
+        Ok(vec![Some(Tensor::from_vec(dx, logits.shape(), logits.device())?)])
     }
 }
 
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_knows_nothing_loses_log_v_a_token() -> Result<()> {
+    fn equal_logits_lose_log_v_per_token() -> Result<()> {
         let loss = cross_entropy(
             &random(&[4, 50], 1).zeros_like()?,
             &Tensor::new(&[0u32, 49, 7, IGNORE], &Device::Cpu)?,
@@ -181,6 +180,16 @@ mod tests {
         let loss = cross_entropy(&logits, &Tensor::new(&[2u32], &Device::Cpu)?)?;
         assert!(loss.to_scalar::<f32>()?.is_nan());
         Ok(())
+    }
+
+    #[test]
+    fn a_backward_pass_without_the_state_of_a_forward_pass_is_an_error() {
+        let op = CrossEntropy { targets: vec![1], log_sums: OnceLock::new() };
+        let (logits, dy) = (random(&[1, 5], 1), Tensor::new(1f32, &Device::Cpu).unwrap());
+        assert!(op.backward(Kept::new(&[&logits], None), &dy).is_err(), "no sums");
+        op.loss(&[0.0; 5], 5);
+        assert!(op.backward(Kept::new(&[], None), &dy).is_err(), "no logits");
+        assert!(op.backward(Kept::new(&[&logits], None), &dy).is_ok());
     }
 
     proptest! {

@@ -1,25 +1,31 @@
-//! Dropout whose mask is a function of a key and the element's place: nothing is stored between the forward and the
-//! backward pass, and a run can be repeated or resumed exactly.
+//! Dropout whose mask is a function of a key and the element's position: nothing is stored between the forward and the backward
+//! pass, and a run can be repeated or resumed exactly.
 
-use crate::tape::{contiguous, is_recording, push_backward};
+use crate::operation::{Input, Keeps, Kept, Operation, apply};
+use crate::tape::contiguous;
 use crate::{floats, fused, rows_a_task, simd, with_floats};
-use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
+use candle_core::{Result, Shape, Tensor};
 use rayon::prelude::*;
 use std::sync::Arc;
 
-/// Which elements to drop: each with probability `p`, decided by a key, the batch row, and the element's place in it.
+/// The definition of [`dropout`].
+pub fn dropout_composed(x: &Tensor, dropout: &Dropout) -> Result<Tensor> {
+    x * dropout.mask(x)?
+}
+
+/// Which elements to drop: each with probability `p`, determined by a key, the batch row, and the element's position in it.
 #[derive(Debug, Clone)]
 pub struct Dropout {
     threshold: u32,
-    /// What the kept elements are multiplied with, 1 / (1 − p), so that the expected value stays.
+    /// The factor of the elements that stay, 1 / (1 − p), so that the expected value stays the same.
     scale: f32,
     key: u64,
-    /// The number of each row in the whole batch; 0, 1, 2, … when absent.
+    /// The number of each row in the whole batch. Default: 0, 1, 2, …
     batch_rows: Option<Arc<[usize]>>,
 }
 
 impl Dropout {
-    /// Dropout with probability `p` in \[0, 1), or `None` where `p` is 0.
+    /// Dropout with probability `p` in \[0, 1), or `None` if `p` is 0.
     pub fn new(p: f64, key: u64) -> Option<Self> {
         assert!((0.0..1.0).contains(&p), "a dropout probability of {p}");
         let threshold = (p * 2f64.powi(32)) as u32;
@@ -33,21 +39,21 @@ impl Dropout {
         Self { batch_rows: Some(batch_rows), ..self }
     }
 
-    /// What decides over token `t` of batch row `b`; pass it to [`Dropout::apply`].
+    /// The key of token `t` in batch row `b`, for [`Dropout::apply`].
     #[inline(always)]
     pub(crate) fn row(&self, b: usize, t: usize) -> u64 {
         let b = self.batch_rows.as_ref().map_or(b, |rows| rows[b]);
         mix(place(self.key, b as u64).wrapping_add((t as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// What decides over query `i` of head `h` in batch row `b`. It does not depend on how long the rows are, which
-    /// differs from one part of a batch to the next.
+    /// The key of query `i` of head `h` in batch row `b`. It does not depend on the length of the rows, which differs from one
+    /// part of a batch to the next.
     #[inline(always)]
     pub(crate) fn head_row(&self, b: usize, h: usize, i: usize) -> u64 {
         self.row(b, h << 32 | i)
     }
 
-    /// What to multiply the element in column `column` with: 0 or 1 / (1 − p).
+    /// The factor of the element in column `column`: 0 or 1 / (1 − p).
     #[inline(always)]
     fn factor(&self, row: u64, column: usize) -> f32 {
         let mut x = (column as u32).wrapping_add(row as u32);
@@ -57,7 +63,7 @@ impl Dropout {
         if x < self.threshold { 0.0 } else { self.scale }
     }
 
-    /// Multiplies one row with its factors.
+    /// Multiplies one row by its factors.
     #[inline(always)]
     pub(crate) fn apply(&self, row: u64, values: &mut [f32]) {
         for (column, value) in values.iter_mut().enumerate() {
@@ -106,18 +112,7 @@ pub fn dropout(x: &Tensor, dropout: &Dropout) -> Result<Tensor> {
     if !fused(x) {
         return dropout_composed(x, dropout);
     }
-    let (x, op) = (contiguous(x)?, Drop(dropout.clone()));
-    if !is_recording() {
-        return x.apply_op1(op);
-    }
-    let y = x.apply_op1_no_bwd(&op)?;
-    push_backward("dropout", [&x], &y, move |dy| Ok([Some(op.gradient(dy)?)]));
-    Ok(y)
-}
-
-/// The definition of [`dropout`].
-pub fn dropout_composed(x: &Tensor, dropout: &Dropout) -> Result<Tensor> {
-    x * dropout.mask(x)?
+    apply(Drop(dropout.clone()), &[&contiguous(x)?])
 }
 
 struct Drop(Dropout);
@@ -139,25 +134,21 @@ impl Drop {
         });
         y
     }
-
-    /// The gradient goes through where the element did.
-    fn gradient(&self, dy: &Tensor) -> Result<Tensor> {
-        let dx = with_floats([dy], |[dy_floats]| Ok(self.run(dy_floats, dy.dims())))?;
-        Tensor::from_vec(dx, dy.shape(), dy.device())
-    }
 }
 
-impl CustomOp1 for Drop {
-    fn name(&self) -> &'static str {
-        "dropout"
+impl Operation for Drop {
+    const NAME: &'static str = "dropout";
+    const KEEPS: Keeps = Keeps::Nothing;
+
+    fn forward(&self, inputs: &[Input]) -> Result<(Vec<f32>, Shape)> {
+        let (x, layout) = inputs[0];
+        Ok((self.run(floats(x, layout)?, layout.dims()), layout.shape().clone()))
     }
 
-    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        Ok((CpuStorage::F32(self.run(floats(x, layout)?, layout.dims())), layout.shape().clone()))
-    }
-
-    fn bwd(&self, _x: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
-        self.gradient(dy).map(Some)
+    /// The gradient passes where the element did.
+    fn backward(&self, _: Kept, dy: &Tensor) -> Result<Vec<Option<Tensor>>> {
+        let dx = with_floats([dy], |[dy_floats]| Ok(self.run(dy_floats, dy.dims())))?;
+        Ok(vec![Some(Tensor::from_vec(dx, dy.shape(), dy.device())?)])
     }
 }
 
@@ -169,7 +160,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_zero_probability_is_no_dropout() {
+    fn a_probability_of_zero_is_no_dropout() {
         assert!(Dropout::new(0.0, 1).is_none());
     }
 
@@ -181,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dropped_share_and_the_kept_sum_are_as_promised() {
+    fn the_dropped_share_is_p_and_the_expected_sum_stays() {
         for p in [0.1, 0.2, 0.5, 0.9] {
             let factors = factors(p, 7, 1000, 333);
             let n = factors.len() as f64;
@@ -219,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_loses_the_same_elements_in_whatever_part_of_a_batch_it_is() {
+    fn a_row_loses_the_same_elements_in_any_part_of_a_batch() {
         let whole = random(&[6, 5, 8], 1);
         let d = Dropout::new(0.4, 9).unwrap();
         let all = dropout(&whole, &d).unwrap().to_vec3::<f32>().unwrap();

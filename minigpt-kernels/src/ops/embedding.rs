@@ -1,8 +1,9 @@
 //! Rows of a table by their ids.
 
-use crate::tape::{apply1, contiguous};
+use crate::operation::{Input, Keeps, Kept, Operation, apply};
+use crate::tape::contiguous;
 use crate::{floats, fused, gradient_buffers, with_floats};
-use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
+use candle_core::{Result, Shape, Tensor};
 
 /// The definition of [`embedding`].
 pub fn embedding_composed(table: &Tensor, ids: &Tensor) -> Result<Tensor> {
@@ -17,14 +18,14 @@ pub fn embedding(table: &Tensor, ids: &Tensor) -> Result<Tensor> {
     if !fused(table) {
         return embedding_composed(table, ids);
     }
-    apply1(&contiguous(table)?, Rows { ids: ids.to_vec1()? })
+    apply(Embedding { ids: ids.to_vec1()? }, &[&contiguous(table)?])
 }
 
-struct Rows {
+struct Embedding {
     ids: Vec<u32>,
 }
 
-impl Rows {
+impl Embedding {
     /// Adds each row of the gradient `dy` to the row of the table that it came from.
     fn add(&self, dtable: &mut [f32], dy: &[f32]) {
         let width = dy.len() / self.ids.len().max(1);
@@ -35,12 +36,12 @@ impl Rows {
     }
 }
 
-impl CustomOp1 for Rows {
-    fn name(&self) -> &'static str {
-        "embedding"
-    }
+impl Operation for Embedding {
+    const NAME: &'static str = "embedding";
+    const KEEPS: Keeps = Keeps::Inputs;
 
-    fn cpu_fwd(&self, table: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+    fn forward(&self, inputs: &[Input]) -> Result<(Vec<f32>, Shape)> {
+        let (table, layout) = inputs[0];
         let (rows, width) = layout.shape().dims2()?;
         let table = floats(table, layout)?;
         if let Some(id) = self.ids.iter().find(|&&id| id as usize >= rows) {
@@ -48,10 +49,11 @@ impl CustomOp1 for Rows {
         }
         let mut y = Vec::with_capacity(self.ids.len() * width);
         self.ids.iter().for_each(|&id| y.extend_from_slice(&table[id as usize * width..][..width]));
-        Ok((CpuStorage::F32(y), (self.ids.len(), width).into()))
+        Ok((y, (self.ids.len(), width).into()))
     }
 
-    fn bwd(&self, table: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
+    fn backward(&self, kept: Kept, dy: &Tensor) -> Result<Vec<Option<Tensor>>> {
+        let table = kept.input(0)?;
         with_floats([dy], |[dy]| {
             let add = |before: Option<Vec<f32>>| {
                 let mut sum = before.unwrap_or_else(|| vec![0f32; table.elem_count()]);
@@ -60,9 +62,9 @@ impl CustomOp1 for Rows {
             };
             if gradient_buffers::collects(table) {
                 gradient_buffers::accumulate(table, add);
-                return Ok(None);
+                return Ok(vec![None]);
             }
-            Tensor::from_vec(add(None), table.shape(), table.device()).map(Some)
+            Ok(vec![Some(Tensor::from_vec(add(None), table.shape(), table.device())?)])
         })
     }
 }

@@ -1,8 +1,9 @@
 //! Layer normalisation over the last dimension: zero mean, unit variance, then a learned scale and shift.
 
-use crate::tape::{apply2, apply3, contiguous};
+use crate::operation::{Input, Keeps, Kept, Operation, apply};
+use crate::tape::contiguous;
 use crate::{floats, fused, rows_a_task, simd, with_floats};
-use candle_core::{CpuStorage, CustomOp2, CustomOp3, D, Layout, Result, Shape, Tensor};
+use candle_core::{D, Result, Shape, Tensor};
 use rayon::prelude::*;
 use std::sync::OnceLock;
 
@@ -27,9 +28,10 @@ pub fn layer_norm(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, eps: f64) 
         return layer_norm_composed(x, weight, bias, eps);
     }
     let op = LayerNorm { eps: eps as f32, moments: OnceLock::new() };
+    let x = contiguous(x)?;
     match bias {
-        Some(bias) => apply3(&contiguous(x)?, weight, bias, op),
-        None => apply2(&contiguous(x)?, weight, op),
+        Some(bias) => apply(op, &[&x, weight, bias]),
+        None => apply(op, &[&x, weight]),
     }
 }
 
@@ -40,7 +42,7 @@ struct LayerNorm {
 }
 
 impl LayerNorm {
-    fn forward(&self, x: &[f32], weight: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
+    fn normalize(&self, x: &[f32], weight: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
         let c = weight.len();
         let rows = x.len() / c;
         let mut y = vec![0f32; x.len()];
@@ -55,16 +57,15 @@ impl LayerNorm {
                 });
             },
         );
-        // Written once: an operation object runs forward once.
         let _ = self.moments.set(moments);
         y
     }
 
     /// Gradients of x, weight and bias in one pass over the rows.
-    fn backward(&self, x: &[f32], weight: &[f32], dy: &[f32]) -> Result<(Vec<f32>, Vec<f32>, Vec<f32>)> {
+    fn gradients(&self, x: &[f32], weight: &[f32], dy: &[f32]) -> Result<(Vec<f32>, Vec<f32>, Vec<f32>)> {
         let c = weight.len();
         let Some(moments) = self.moments.get() else {
-            candle_core::bail!("layer norm: backward before forward");
+            candle_core::bail!("layer norm: backward without a forward pass");
         };
         let mut dx = vec![0f32; x.len()];
         let task = rows_a_task(c);
@@ -91,15 +92,6 @@ impl LayerNorm {
             db.iter_mut().zip(b).for_each(|(total, part)| *total += part);
         }
         Ok((dx, dw, db))
-    }
-
-    fn gradients(&self, x: &Tensor, weight: &Tensor, dy: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
-        let (dx, dw, db) = with_floats([x, weight, dy], |[x, weight, dy]| self.backward(x, weight, dy))?;
-        Ok((
-            Tensor::from_vec(dx, x.shape(), x.device())?,
-            Tensor::from_vec(dw, weight.shape(), x.device())?,
-            Tensor::from_vec(db, weight.shape(), x.device())?,
-        ))
     }
 }
 
@@ -150,63 +142,28 @@ fn backward_row(
     }
 }
 
-impl CustomOp3 for LayerNorm {
-    fn name(&self) -> &'static str {
-        "layer-norm"
+impl Operation for LayerNorm {
+    const NAME: &'static str = "layer-norm";
+    const KEEPS: Keeps = Keeps::Inputs;
+
+    fn forward(&self, inputs: &[Input]) -> Result<(Vec<f32>, Shape)> {
+        let (x, weight) = (inputs[0], inputs[1]);
+        let bias = inputs.get(2).map(|(bias, layout)| floats(bias, layout)).transpose()?;
+        let y = self.normalize(floats(x.0, x.1)?, floats(weight.0, weight.1)?, bias);
+        Ok((y, x.1.shape().clone()))
     }
 
-    fn cpu_fwd(
-        &self,
-        x: &CpuStorage,
-        x_layout: &Layout,
-        weight: &CpuStorage,
-        weight_layout: &Layout,
-        bias: &CpuStorage,
-        bias_layout: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        let bias = floats(bias, bias_layout)?;
-        let y = self.forward(floats(x, x_layout)?, floats(weight, weight_layout)?, Some(bias));
-        Ok((CpuStorage::F32(y), x_layout.shape().clone()))
-    }
-
-    fn bwd(
-        &self,
-        x: &Tensor,
-        weight: &Tensor,
-        _bias: &Tensor,
-        _y: &Tensor,
-        dy: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        let (dx, dw, db) = self.gradients(x, weight, dy)?;
-        Ok((Some(dx), Some(dw), Some(db)))
-    }
-}
-
-impl CustomOp2 for LayerNorm {
-    fn name(&self) -> &'static str {
-        "layer-norm"
-    }
-
-    fn cpu_fwd(
-        &self,
-        x: &CpuStorage,
-        x_layout: &Layout,
-        weight: &CpuStorage,
-        weight_layout: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        let y = self.forward(floats(x, x_layout)?, floats(weight, weight_layout)?, None);
-        Ok((CpuStorage::F32(y), x_layout.shape().clone()))
-    }
-
-    fn bwd(
-        &self,
-        x: &Tensor,
-        weight: &Tensor,
-        _y: &Tensor,
-        dy: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        let (dx, dw, _db) = self.gradients(x, weight, dy)?;
-        Ok((Some(dx), Some(dw)))
+    fn backward(&self, kept: Kept, dy: &Tensor) -> Result<Vec<Option<Tensor>>> {
+        let (x, weight) = (kept.input(0)?, kept.input(1)?);
+        let (dx, dw, db) = with_floats([x, weight, dy], |[x, weight, dy]| self.gradients(x, weight, dy))?;
+        let mut gradients = vec![
+            Some(Tensor::from_vec(dx, x.shape(), x.device())?),
+            Some(Tensor::from_vec(dw, weight.shape(), x.device())?),
+        ];
+        if kept.count() == 3 {
+            gradients.push(Some(Tensor::from_vec(db, weight.shape(), x.device())?));
+        }
+        Ok(gradients)
     }
 }
 
@@ -262,6 +219,16 @@ mod tests {
             |t| layer_norm_composed(&t[0], &t[1], t.get(2), 1e-5),
             1e-4,
         );
+    }
+
+    #[test]
+    fn a_backward_pass_without_the_state_of_a_forward_pass_is_an_error() {
+        let op = LayerNorm { eps: 1e-5, moments: OnceLock::new() };
+        let (x, weight) = (random(&[2, 5], 1), random(&[5], 2));
+        assert!(op.backward(Kept::new(&[&x, &weight], None), &x).is_err());
+        op.normalize(&[0.0; 10], &[1.0; 5], None);
+        assert!(op.backward(Kept::new(&[&x], None), &x).is_err());
+        assert!(op.backward(Kept::new(&[&x, &weight], None), &x).is_ok());
     }
 
     #[test]

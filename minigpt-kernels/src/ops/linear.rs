@@ -2,9 +2,10 @@
 
 use crate::gemm::matrix::Matrix;
 use crate::gemm::product::{add_product, linear_product, new_product};
-use crate::tape::{contiguous, is_recording, push_backward};
+use crate::operation::{Input, Keeps, Kept, Operation, apply};
+use crate::tape::contiguous;
 use crate::{floats, fused, gradient_buffers, matrix, simd, with_floats};
-use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor};
+use candle_core::{Result, Shape, Tensor};
 
 /// How a weight is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,17 +43,14 @@ pub fn linear(x: &Tensor, weight: &Tensor, layout: WeightLayout, bias: Option<&T
         return linear_composed(x, weight, layout, bias);
     }
     let (x, weight, op) = (contiguous(x)?, contiguous(weight)?, Linear { layout });
-    if is_recording() {
-        return op.recorded(&x, &weight, bias);
-    }
     match bias {
-        Some(bias) => x.apply_op3(&weight, bias, op),
-        None => x.apply_op2(&weight, op),
+        Some(bias) => apply(op, &[&x, &weight, bias]),
+        None => apply(op, &[&x, &weight]),
     }
 }
 
 impl WeightLayout {
-    /// The weight as (in, out), whichever way it is stored.
+    /// The weight as (in, out), however it is stored.
     pub(crate) fn in_out(self, weight: Matrix<'_>) -> Matrix<'_> {
         if self == Self::InOut { weight } else { weight.t() }
     }
@@ -71,39 +69,8 @@ pub(crate) fn forward(x: Matrix, weight: Matrix, bias: Option<&[f32]>) -> Result
 }
 
 impl Linear {
-    fn forward(
-        &self,
-        (x, x_layout): (&CpuStorage, &Layout),
-        (weight, weight_layout): (&CpuStorage, &Layout),
-        bias: Option<&[f32]>,
-    ) -> Result<(CpuStorage, Shape)> {
-        let x = matrix(x, x_layout)?;
-        let weight = self.layout.in_out(matrix(weight, weight_layout)?);
-        let y = forward(x, weight, bias)?;
-        Ok((CpuStorage::F32(y), (x.rows, weight.columns).into()))
-    }
-
-    /// As an operation of a recorded pass, which keeps its input but not its output.
-    fn recorded(self, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-        let (x_kept, weight_kept) = (x.clone(), weight.clone());
-        let Some(bias) = bias else {
-            let y = x.apply_op2_no_bwd(weight, &self)?;
-            push_backward("linear", [x, weight], &y, move |dy| {
-                let (dx, dw) = self.backward(&x_kept, &weight_kept, dy)?;
-                Ok([Some(dx), dw])
-            });
-            return Ok(y);
-        };
-        let (y, shape) = (x.apply_op3_no_bwd(weight, bias, &self)?, bias.shape().clone());
-        push_backward("linear", [x, weight, bias], &y, move |dy| {
-            let (dx, dw) = self.backward(&x_kept, &weight_kept, dy)?;
-            Ok([Some(dx), dw, Some(bias_gradient(dy, &shape)?)])
-        });
-        Ok(y)
-    }
-
     /// dx = dy · Wᵀ, and dW = xᵀ · dy in the shape in which W is stored, unless [`gradient_buffers`] collects it.
-    fn backward(&self, x: &Tensor, weight: &Tensor, dy: &Tensor) -> Result<(Tensor, Option<Tensor>)> {
+    fn gradients(&self, x: &Tensor, weight: &Tensor, dy: &Tensor) -> Result<(Tensor, Option<Tensor>)> {
         let (rows, width) = x.dims2()?;
         let (shape, out) = (weight.dims2()?, dy.dim(1)?);
         let (dx, dw) = with_floats([x, weight, dy], |[x, w, dy]| {
@@ -131,60 +98,24 @@ impl Linear {
     }
 }
 
-impl CustomOp3 for Linear {
-    fn name(&self) -> &'static str {
-        "linear"
+impl Operation for Linear {
+    const NAME: &'static str = "linear";
+    const KEEPS: Keeps = Keeps::Inputs;
+
+    fn forward(&self, inputs: &[Input]) -> Result<(Vec<f32>, Shape)> {
+        let x = matrix(inputs[0].0, inputs[0].1)?;
+        let weight = self.layout.in_out(matrix(inputs[1].0, inputs[1].1)?);
+        let bias = inputs.get(2).map(|(bias, layout)| floats(bias, layout)).transpose()?;
+        Ok((forward(x, weight, bias)?, (x.rows, weight.columns).into()))
     }
 
-    fn cpu_fwd(
-        &self,
-        x: &CpuStorage,
-        x_layout: &Layout,
-        weight: &CpuStorage,
-        weight_layout: &Layout,
-        bias: &CpuStorage,
-        bias_layout: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        self.forward((x, x_layout), (weight, weight_layout), Some(floats(bias, bias_layout)?))
-    }
-
-    fn bwd(
-        &self,
-        x: &Tensor,
-        weight: &Tensor,
-        bias: &Tensor,
-        _y: &Tensor,
-        dy: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        let (dx, dw) = self.backward(x, weight, dy)?;
-        Ok((Some(dx), dw, Some(bias_gradient(dy, bias.shape())?)))
-    }
-}
-
-impl CustomOp2 for Linear {
-    fn name(&self) -> &'static str {
-        "linear"
-    }
-
-    fn cpu_fwd(
-        &self,
-        x: &CpuStorage,
-        x_layout: &Layout,
-        weight: &CpuStorage,
-        weight_layout: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        self.forward((x, x_layout), (weight, weight_layout), None)
-    }
-
-    fn bwd(
-        &self,
-        x: &Tensor,
-        weight: &Tensor,
-        _y: &Tensor,
-        dy: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        let (dx, dw) = self.backward(x, weight, dy)?;
-        Ok((Some(dx), dw))
+    fn backward(&self, kept: Kept, dy: &Tensor) -> Result<Vec<Option<Tensor>>> {
+        let (dx, dw) = self.gradients(kept.input(0)?, kept.input(1)?, dy)?;
+        let mut gradients = vec![Some(dx), dw];
+        if kept.count() == 3 {
+            gradients.push(Some(bias_gradient(dy, kept.input(2)?.shape())?));
+        }
+        Ok(gradients)
     }
 }
 

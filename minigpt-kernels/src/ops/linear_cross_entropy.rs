@@ -1,5 +1,5 @@
-//! A product with a weight and the cross-entropy of its result, some rows at a time: the logits of a large vocabulary never
-//! stand in memory whole. A recorded pass computes the gradients on the way, while the logits are there.
+//! A product with a weight and the cross-entropy of its result, a block of rows at a time, so that the logits of a large
+//! vocabulary are never in memory all at once. A recorded pass computes the gradients right away, while the logits exist.
 
 use crate::gemm::matrix::Matrix;
 use crate::gemm::product::{add_product, linear_product, new_product};
@@ -10,7 +10,7 @@ use crate::{chunks, fused, gradient_buffers, rows_a_task, simd, with_floats};
 use candle_core::{Result, Tensor};
 use rayon::prelude::*;
 
-/// Logits at a time: 64 MB.
+/// Logits of a block of rows: 64 MB.
 const AT_ONCE: usize = 1 << 24;
 
 /// The definition of [`linear_cross_entropy`].
@@ -68,7 +68,7 @@ pub fn linear_cross_entropy(
     Ok(loss)
 }
 
-/// What a pass computes with.
+/// The inputs of a pass.
 struct Rows<'a> {
     /// (N, C)
     x: Matrix<'a>,
@@ -168,7 +168,7 @@ fn losses_and_slopes(
     });
 }
 
-/// Records the operation: backward only gives what has been computed, times the gradient of the sum.
+/// Records the operation: backward scales the computed gradients by the gradient of the sum.
 fn record(loss: &Tensor, gradients: Gradients, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) {
     let (x_shape, weight_kept, device) = (x.shape().clone(), weight.clone(), x.device().clone());
     let has_bias = bias.is_some();
@@ -183,7 +183,7 @@ fn record(loss: &Tensor, gradients: Gradients, x: &Tensor, weight: &Tensor, bias
         let db = has_bias.then(|| Tensor::from_vec(db.clone(), db.len(), &device)).transpose()?;
         if !gradient_buffers::collects(&weight_kept) {
             let dw = Tensor::from_vec(dw, weight_kept.shape(), &device)?;
-            return Ok([Some(dx), Some(dw), db]);
+            return Ok(vec![Some(dx), Some(dw), db]);
         }
         gradient_buffers::accumulate(&weight_kept, |before| match before {
             None => dw,
@@ -194,14 +194,11 @@ fn record(loss: &Tensor, gradients: Gradients, x: &Tensor, weight: &Tensor, bias
                 dw
             }
         });
-        Ok([Some(dx), None, db])
+        Ok(vec![Some(dx), None, db])
     };
     match bias {
-        Some(bias) => push_backward("linear-cross-entropy", [x, weight, bias], loss, backward),
-        None => push_backward("linear-cross-entropy", [x, weight], loss, |dy| {
-            let [dx, dw, _] = backward(dy)?;
-            Ok([dx, dw])
-        }),
+        Some(bias) => push_backward("linear-cross-entropy", &[x, weight, bias], loss, backward),
+        None => push_backward("linear-cross-entropy", &[x, weight], loss, backward),
     }
 }
 

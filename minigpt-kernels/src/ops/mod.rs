@@ -1,5 +1,5 @@
-//! Operations with a forward and a backward pass, one per file. Each file starts with the definition, composed from plain candle operations,
-//! then has the fused version for the CPU and its tests against the definition.
+//! Operations with a forward and a backward pass, one per file. Each file starts with the definition, composed from plain candle
+//! operations, then has the fused forward and backward for the CPU, and tests against the definition.
 
 pub mod activation;
 pub mod cross_entropy;

@@ -1,9 +1,10 @@
 //! Rotary positions: queries and keys are rotated by an angle that grows with their position, so that their
 //! product depends on how far apart they are.
 
-use crate::tape::{apply1, contiguous};
+use crate::operation::{Input, Keeps, Kept, Operation, apply};
+use crate::tape::contiguous;
 use crate::{floats, fused, rows_a_task, with_floats};
-use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
+use candle_core::{D, Result, Shape, Tensor};
 use rayon::prelude::*;
 
 /// The definition of [`rope`].
@@ -43,7 +44,7 @@ pub fn rope(qkv: &Tensor, n_head: usize, cos: &Tensor, sin: &Tensor, first: &[us
         return rope_composed(qkv, n_head, cos, sin, first);
     }
     let op = Rope { n_head, cos: cos.clone(), sin: sin.clone(), first: first.to_vec() };
-    apply1(&contiguous(qkv)?, op)
+    apply(op, &[&contiguous(qkv)?])
 }
 
 /// The positions of `t` tokens in each batch row, counted from the row's first position. Positions beyond `size`, which only
@@ -91,20 +92,19 @@ fn rotate_head(head: &mut [f32], cos: &[f32], sin: &[f32], sign: f32) {
     }
 }
 
-impl CustomOp1 for Rope {
-    fn name(&self) -> &'static str {
-        "rope"
+impl Operation for Rope {
+    const NAME: &'static str = "rope";
+    const KEEPS: Keeps = Keeps::Nothing;
+
+    fn forward(&self, inputs: &[Input]) -> Result<(Vec<f32>, Shape)> {
+        let (qkv, layout) = inputs[0];
+        Ok((self.rotate(floats(qkv, layout)?, layout.shape().dims3()?, 1.0)?, layout.shape().clone()))
     }
 
-    fn cpu_fwd(&self, qkv: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let y = self.rotate(floats(qkv, layout)?, layout.shape().dims3()?, 1.0)?;
-        Ok((CpuStorage::F32(y), layout.shape().clone()))
-    }
-
-    fn bwd(&self, qkv: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
-        let shape = qkv.dims3()?;
+    fn backward(&self, _: Kept, dy: &Tensor) -> Result<Vec<Option<Tensor>>> {
+        let shape = dy.dims3()?;
         let dx = with_floats([dy], |[dy]| self.rotate(dy, shape, -1.0))?;
-        Tensor::from_vec(dx, shape, qkv.device()).map(Some)
+        Ok(vec![Some(Tensor::from_vec(dx, shape, dy.device())?)])
     }
 }
 

@@ -1,14 +1,14 @@
-//! The one table of element types: how the numbers of a tensor are written in memory or in a file, plain ones and
-//! llama.cpp's blocks of quantised ones.
+//! The table of element types: how the numbers of a tensor are stored in memory or in a file, plain ones and llama.cpp's
+//! quantised blocks.
 
 use candle_core::DType;
 use candle_core::quantized::GgmlDType;
 use std::fmt;
 use std::str::FromStr;
 
-/// How the elements of a tensor are written. Quantised elements come in blocks with common scales, which lie along rows.
+/// How the elements of a tensor are stored. Quantised elements come in blocks with common scales, which lie along rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names are those that everybody uses")]
+#[expect(missing_docs, reason = "the names say what they are")]
 pub enum ElementType {
     F64,
     F32,
@@ -49,59 +49,41 @@ impl ElementType {
         Self::Q8K,
     ];
 
-    /// The name that people write: `f16`, `q4_k`.
-    pub const fn name(self) -> &'static str {
+    /// The table: its name, candle's type of plain elements, and candle's type of a quantised matrix.
+    const fn row(self) -> (&'static str, Option<DType>, Option<GgmlDType>) {
         match self {
-            Self::F64 => "f64",
-            Self::F32 => "f32",
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-            Self::Q4_0 => "q4_0",
-            Self::Q4_1 => "q4_1",
-            Self::Q5_0 => "q5_0",
-            Self::Q5_1 => "q5_1",
-            Self::Q8_0 => "q8_0",
-            Self::Q8_1 => "q8_1",
-            Self::Q2K => "q2_k",
-            Self::Q3K => "q3_k",
-            Self::Q4K => "q4_k",
-            Self::Q5K => "q5_k",
-            Self::Q6K => "q6_k",
-            Self::Q8K => "q8_k",
+            Self::F64 => ("f64", Some(DType::F64), None),
+            Self::F32 => ("f32", Some(DType::F32), Some(GgmlDType::F32)),
+            Self::F16 => ("f16", Some(DType::F16), Some(GgmlDType::F16)),
+            Self::Bf16 => ("bf16", Some(DType::BF16), Some(GgmlDType::BF16)),
+            Self::Q4_0 => ("q4_0", None, Some(GgmlDType::Q4_0)),
+            Self::Q4_1 => ("q4_1", None, Some(GgmlDType::Q4_1)),
+            Self::Q5_0 => ("q5_0", None, Some(GgmlDType::Q5_0)),
+            Self::Q5_1 => ("q5_1", None, Some(GgmlDType::Q5_1)),
+            Self::Q8_0 => ("q8_0", None, Some(GgmlDType::Q8_0)),
+            Self::Q8_1 => ("q8_1", None, Some(GgmlDType::Q8_1)),
+            Self::Q2K => ("q2_k", None, Some(GgmlDType::Q2K)),
+            Self::Q3K => ("q3_k", None, Some(GgmlDType::Q3K)),
+            Self::Q4K => ("q4_k", None, Some(GgmlDType::Q4K)),
+            Self::Q5K => ("q5_k", None, Some(GgmlDType::Q5K)),
+            Self::Q6K => ("q6_k", None, Some(GgmlDType::Q6K)),
+            Self::Q8K => ("q8_k", None, Some(GgmlDType::Q8K)),
         }
     }
 
-    /// candle's type of plain elements; none if they are quantised.
+    /// Its usual name: `f16`, `q4_k`.
+    pub const fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// candle's type of plain elements; `None` if they are quantised.
     pub const fn plain(self) -> Option<DType> {
-        match self {
-            Self::F64 => Some(DType::F64),
-            Self::F32 => Some(DType::F32),
-            Self::F16 => Some(DType::F16),
-            Self::Bf16 => Some(DType::BF16),
-            _ => None,
-        }
+        self.row().1
     }
 
     /// candle's type of a quantised matrix, which may also hold plain elements of up to 32 bits.
     pub const fn ggml(self) -> Option<GgmlDType> {
-        Some(match self {
-            Self::F64 => return None,
-            Self::F32 => GgmlDType::F32,
-            Self::F16 => GgmlDType::F16,
-            Self::Bf16 => GgmlDType::BF16,
-            Self::Q4_0 => GgmlDType::Q4_0,
-            Self::Q4_1 => GgmlDType::Q4_1,
-            Self::Q5_0 => GgmlDType::Q5_0,
-            Self::Q5_1 => GgmlDType::Q5_1,
-            Self::Q8_0 => GgmlDType::Q8_0,
-            Self::Q8_1 => GgmlDType::Q8_1,
-            Self::Q2K => GgmlDType::Q2K,
-            Self::Q3K => GgmlDType::Q3K,
-            Self::Q4K => GgmlDType::Q4K,
-            Self::Q5K => GgmlDType::Q5K,
-            Self::Q6K => GgmlDType::Q6K,
-            Self::Q8K => GgmlDType::Q8K,
-        })
+        self.row().2
     }
 
     /// Whether elements share scales.
@@ -109,29 +91,29 @@ impl ElementType {
         self.plain().is_none()
     }
 
-    /// How many elements make a block; 1 where they are plain.
+    /// Elements of a block; 1 if they are plain.
     pub fn block_size(self) -> usize {
         self.ggml().map_or(1, |ggml| ggml.block_size())
     }
 
-    /// How many bytes a block takes.
+    /// Bytes of a block.
     pub fn block_bytes(self) -> usize {
         self.ggml().map_or(8, |ggml| ggml.type_size())
     }
 
-    /// How many bytes `count` elements take; none if they do not fill whole blocks, or are too many to count.
+    /// Bytes of `count` elements; `None` if these do not fill whole blocks, or overflow.
     pub fn bytes(self, count: usize) -> Option<usize> {
         let blocks = count.is_multiple_of(self.block_size()).then_some(count / self.block_size())?;
         blocks.checked_mul(self.block_bytes())
     }
 
-    /// How many bytes an element takes on average.
+    /// Average bytes per element.
     pub fn bytes_an_element(self) -> f64 {
         self.block_bytes() as f64 / self.block_size() as f64
     }
 
-    /// This type, or the next larger one whose blocks fill a row of so many elements, as llama.cpp chooses it: blocks never
-    /// reach over two rows.
+    /// This type, or the next larger one whose blocks fill a row of `columns` elements, as llama.cpp chooses it: blocks never
+    /// span two rows.
     pub fn for_rows_of(self, columns: usize) -> Self {
         match self {
             _ if columns.is_multiple_of(self.block_size()) => self,

@@ -20,12 +20,13 @@ const PASSES_IN_FILE: usize = 3;
 /// Rows that are worth a task of their own.
 const ROWS_A_TASK: usize = 64;
 
-/// Bytes that stay at their address while they are shared, such as a mapped file's.
+/// Bytes that matrices share, such as those of a mapped file. A [`MappedMatrix`] checks range and alignment at each use, so an
+/// implementation whose bytes move or shrink gets errors, not undefined behavior.
 pub trait SharedBytes: Send + Sync {
-    /// All of them, always at the same address.
+    /// All of them.
     fn bytes(&self) -> &[u8];
 
-    /// Says that the bytes in this range are not needed any more.
+    /// Hints that the bytes in this range are no longer needed.
     fn release(&self, _range: Range<usize>) {}
 }
 
@@ -49,22 +50,25 @@ impl MappedMatrix {
     /// The matrix in a range of bytes; `None` if the range is not of the size that the shape asks for, or if this CPU can't
     /// read f32 there.
     pub fn new(file: Arc<dyn SharedBytes>, bytes: Range<usize>, shape: (usize, usize)) -> Option<Self> {
-        let part = file.bytes().get(bytes.clone())?;
         let size = shape.0.checked_mul(shape.1)?.checked_mul(size_of::<f32>())?;
-        let readable = part.as_ptr().cast::<f32>().is_aligned() && cfg!(target_endian = "little");
-        (part.len() == size && readable).then(|| Self { file, bytes, shape, copy: Arc::default() })
+        let matrix = Self { file, bytes, shape, copy: Arc::default() };
+        let fits = matrix.bytes.len() == size && cfg!(target_endian = "little") && matrix.in_file().is_ok();
+        fits.then_some(matrix)
     }
 
-    /// Copies it now, for products in a layout; from here on the file does not matter.
+    /// Copies the matrix now, for products in a layout; the file is not read again. Does nothing if the bytes have moved: the
+    /// next product says so.
     pub fn read_into_memory(&self, layout: WeightLayout) {
         let panels = &self.copy.panels;
-        if panels.get().is_none() {
-            panels.get_or_init(|| (layout, Panels::of(layout.in_out(self.matrix_in_file()))));
+        if panels.get().is_none()
+            && let Ok(matrix) = self.matrix_in_file()
+        {
+            panels.get_or_init(|| (layout, Panels::of(layout.in_out(matrix))));
             self.file.release(self.bytes.clone());
         }
     }
 
-    /// The copy for one more product, which is counted; none if it is better to read the file.
+    /// The copy for one more product, which is counted; `None` if it is better to read the file.
     fn panels_for_a_pass(&self, layout: WeightLayout, rows: usize) -> Option<&Panels<PanelLine>> {
         let in_file = layout == WeightLayout::InOut || rows <= FEW_ROWS;
         let passes = if in_file { PASSES_IN_FILE } else { 0 };
@@ -75,26 +79,32 @@ impl MappedMatrix {
     }
 
     /// One of its rows.
-    fn row(&self, row: usize, out: &mut [f32]) {
+    fn row(&self, row: usize, out: &mut [f32]) -> Result<()> {
         match self.copy.panels.get() {
-            None => out.copy_from_slice(&self.in_file()[row * out.len()..][..out.len()]),
+            None => out.copy_from_slice(&self.in_file()?[row * out.len()..][..out.len()]),
             Some((WeightLayout::OutIn, panels)) => panels.column(row, out),
             Some((WeightLayout::InOut, panels)) => {
                 out.iter_mut().enumerate().for_each(|(column, out)| *out = panels.element(row, column));
             }
         }
+        Ok(())
     }
 
-    fn matrix_in_file(&self) -> Matrix<'_> {
-        Matrix::new(self.in_file(), self.shape.0, self.shape.1, self.shape.1)
+    fn matrix_in_file(&self) -> Result<Matrix<'_>> {
+        Ok(Matrix::new(self.in_file()?, self.shape.0, self.shape.1, self.shape.1))
     }
 
-    fn in_file(&self) -> &[f32] {
-        let bytes = &self.file.bytes()[self.bytes.clone()];
+    /// Its elements in the shared bytes.
+    fn in_file(&self) -> Result<&[f32]> {
+        let Some(bytes) = self.file.bytes().get(self.bytes.clone()) else {
+            candle_core::bail!("the bytes of a {self:?} end early");
+        };
         // SAFETY: any 4 bytes are an f32.
         let (before, floats, after) = unsafe { bytes.align_to() };
-        assert!(before.is_empty() && after.is_empty(), "shared bytes that moved");
-        floats
+        if !before.is_empty() || !after.is_empty() {
+            candle_core::bail!("the bytes of a {self:?} are not aligned");
+        }
+        Ok(floats)
     }
 
     /// Rows and columns.
@@ -135,7 +145,7 @@ impl MappedMatrix {
         }
         let mut all = vec![0f32; rows.len() * width];
         let chunks = all.par_chunks_mut(width.max(1)).zip(rows).with_min_len(ROWS_A_TASK);
-        chunks.for_each(|(out, &row)| self.row(row as usize, out));
+        chunks.try_for_each(|(out, &row)| self.row(row as usize, out))?;
         Tensor::from_vec(all, (rows.len(), width), &Device::Cpu)
     }
 }
@@ -158,23 +168,29 @@ pub fn mapped_linear(
     bias: Option<&Tensor>,
 ) -> Result<Tensor> {
     let (rows, width) = x.dims2()?;
+    let (inner, out) =
+        if layout == WeightLayout::InOut { weight.shape } else { (weight.shape.1, weight.shape.0) };
+    if width != inner {
+        candle_core::bail!("a layer for rows of {inner} got rows of {width}");
+    }
     let panels = weight.panels_for_a_pass(layout, rows);
-    let in_file = layout.in_out(weight.matrix_in_file());
     let product = |x: &[f32], bias: Option<&[f32]>| {
         let x = Matrix::new(x, rows, width, width);
-        match panels {
-            Some(panels) if x.columns == in_file.rows => Ok(panels.product(x, bias)),
-            None if x.columns == in_file.rows && layout == WeightLayout::OutIn && rows <= FEW_ROWS => {
-                Ok(plain_product(x, in_file, bias))
-            }
-            _ => forward(x, in_file, bias),
+        if let Some(panels) = panels {
+            return Ok(panels.product(x, bias));
+        }
+        let in_file = layout.in_out(weight.matrix_in_file()?);
+        if layout == WeightLayout::OutIn && rows <= FEW_ROWS {
+            Ok(plain_product(x, in_file, bias))
+        } else {
+            forward(x, in_file, bias)
         }
     };
     let y = match bias {
         Some(bias) => with_floats([x, bias], |[x, bias]| product(x, Some(bias)))?,
         None => with_floats([x], |[x]| product(x, None))?,
     };
-    Tensor::from_vec(y, (rows, in_file.columns), x.device())
+    Tensor::from_vec(y, (rows, out), x.device())
 }
 
 #[cfg(test)]
@@ -224,6 +240,26 @@ mod tests {
             assert_eq!(rows(&mapped.plain().unwrap()), rows(&weight));
             assert!(mapped_linear(&random(&[2, 11], 1), &mapped, layout, None).is_err());
         }
+    }
+
+    /// Elements of which all but the first few disappear after a while.
+    struct Shrinking(Bytes, AtomicUsize);
+
+    impl SharedBytes for Shrinking {
+        fn bytes(&self) -> &[u8] {
+            let uses = self.1.fetch_add(1, Ordering::Relaxed);
+            if uses < 2 { self.0.bytes() } else { &self.0.bytes()[..8] }
+        }
+    }
+
+    #[test]
+    fn bytes_that_shrink_later_are_an_error() {
+        let file = Shrinking(Bytes(vec![1.0; 6]), AtomicUsize::new(0));
+        let mapped = MappedMatrix::new(Arc::new(file), 0..24, (2, 3)).unwrap();
+        assert!(mapped.rows(&[1]).is_ok());
+        assert!(mapped.rows(&[1]).is_err());
+        mapped.read_into_memory(WeightLayout::InOut);
+        assert!(mapped_linear(&random(&[1, 2], 1), &mapped, WeightLayout::InOut, None).is_err());
     }
 
     #[test]

@@ -117,7 +117,7 @@ pub(super) fn open_data(config: &RunConfig, format: &BaseFormat, block_size: usi
     };
     notes.insert(0, RunNote::ReadAs { path: data.path.clone(), read_as: corpus.read_as.clone() });
     if let Some(tokenizer) = &corpus.tokenizer {
-        notes.extend(corpus.unknown.in_words(tokenizer).map(RunNote::UnknownCharacters));
+        notes.extend(corpus.unknown.note(tokenizer).map(RunNote::UnknownCharacters));
         if matches!(tokenizer, Tokenizer::Char(_)) && tokenizer.special_id(UNK).is_none() {
             notes.push(RunNote::CharacterVocabulary { size: tokenizer.vocab_size() });
         }

@@ -171,6 +171,6 @@ pub(super) fn judge(
     let Some(questions) = Questions::of(config, &format, most)? else {
         return Err(RunError::NoQuestions(config.data.path.clone()).into());
     };
-    let judge = move |gpt: &Gpt| questions.ask(gpt).map_err(|error| error.to_string());
+    let judge = move |gpt: &Gpt| Ok(questions.ask(gpt)?);
     Ok(Some(Box::new(judge)))
 }

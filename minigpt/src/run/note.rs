@@ -1,6 +1,7 @@
 //! What a person should know about the data of a run.
 
 use crate::model_folder::TokenizerMismatch;
+use minigpt_data::{Damage, Description, UnknownNote};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -50,7 +51,7 @@ impl RunNote {
     pub(super) fn rename(&mut self, temporary: &str, now: &str) {
         match self {
             Self::ReadAs { path, .. } if path == temporary => now.clone_into(path),
-            Self::Damage(damage) => *damage = damage.replace(temporary, now),
+            Self::Damage(damage) if damage.name == temporary => now.clone_into(&mut damage.name),
             _ => {}
         }
     }
@@ -60,7 +61,8 @@ impl fmt::Display for RunNote {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::ReadAs { path, read_as } => write!(f, "{path}: {read_as}"),
-            Self::Damage(text) | Self::UnknownCharacters(text) => f.write_str(text),
+            Self::Damage(damage) => damage.fmt(f),
+            Self::UnknownCharacters(note) => note.fmt(f),
             Self::CharacterVocabulary { size } => write!(
                 f,
                 "the vocabulary is the {size} characters of the data; other characters in prompts are left out"

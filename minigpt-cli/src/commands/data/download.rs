@@ -1,5 +1,6 @@
 //! `minigpt data download`: fetch a public set.
 
+use crate::language::local;
 use crate::language::messages::data as message;
 use crate::progress::Progress;
 use crate::{output, screen};
@@ -13,17 +14,16 @@ use std::time::Duration;
 
 #[derive(Args)]
 pub(super) struct DownloadArgs {
-    /// Which set: `minigpt data list` shows them.
+    /// Data set; `minigpt data list` lists them.
     #[arg(value_parser = PossibleValuesParser::new(PUBLIC_SETS.iter().map(|set| set.name)))]
     name: String,
-    /// The folder to put it in.
+    /// Folder to save it in.
     #[arg(long, value_name = "FOLDER", default_value = "data")]
     out: PathBuf,
-    /// A mirror that stands in for `https://host` of the set's address. (For sets on Hugging Face, the environment
-    /// variable HF_ENDPOINT does the same.)
+    /// Mirror to use instead of the host in the data set's URL (for Hugging Face also by HF_ENDPOINT).
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
-    /// Fetch it again where it is there already.
+    /// Download it again if it exists.
     #[arg(long)]
     force: bool,
     /// Print {"path", "bytes", "sha256", …} as JSON.
@@ -38,7 +38,7 @@ pub(super) fn run(args: &DownloadArgs) -> Result<()> {
         force: args.force,
         pause: Duration::from_secs(1),
     };
-    output::note(&format!("{}: {}, {}", set.name, bytes(set.bytes), set.licence));
+    output::note(&format!("{}: {}, {}", set.name, bytes(set.bytes), local(&set.licence)));
     let mut bar = None;
     let done = download(set, &args.out, &options, &mut |event| show(event, set, &mut bar))?;
     if let Some(bar) = bar {
@@ -74,10 +74,10 @@ fn show(event: DownloadEvent, set: &PublicSet, bar: &mut Option<Progress>) {
             }
         }
         DownloadEvent::Damaged { problem } => {
-            output::note(&message::FetchingAgain { problem: &problem }.to_string())
+            output::note(&message::FetchingAgain { problem: &local(&problem) }.to_string())
         }
         DownloadEvent::Retrying { problem } => {
-            output::note(&message::TryingAgain { problem: &problem }.to_string())
+            output::note(&message::TryingAgain { problem: &local(&problem) }.to_string())
         }
     }
 }

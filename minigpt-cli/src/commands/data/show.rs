@@ -2,6 +2,8 @@
 
 use super::reading::ReadingArgs;
 use super::skipped;
+use crate::arguments::numbers;
+use crate::language::local;
 use crate::language::messages::counts;
 use crate::language::messages::data as message;
 use crate::{output, screen};
@@ -19,33 +21,33 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub(super) struct ShowArgs {
-    /// `builtin`, questions and answers in any form, a text, a prepared folder, or - for standard input.
+    /// `builtin`, questions and answers in any format, text, a prepared folder, or - for standard input.
     #[arg(value_name = "FILE|FOLDER|-")]
     file: PathBuf,
-    /// Show row N as the model gets it: its tokens, what each is to predict, and which predictions count.
-    #[arg(long, value_name = "N")]
+    /// Show row N as the model sees it: tokens, targets, and which of them count for the loss.
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<usize>)]
     row: Option<usize>,
-    /// Rows to show.
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    /// Number of rows to show.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = numbers::whole::<usize>)]
     count: usize,
-    /// The first row to show.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// First row to show.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = numbers::whole::<usize>)]
     start: usize,
-    /// Of data in two parts, the one to look at.
+    /// Part to show, of data that comes in two parts.
     #[arg(long, value_enum, default_value = "train")]
     part: PartName,
-    /// With --row: `char`, `bpe:2000`, `gpt2`, a tokenizer's file, or a model folder.
+    /// With --row: tokenizer (`char`, `bpe:2000`, `gpt2`, a tokenizer file, or a model folder).
     #[arg(long, value_name = "char|bpe:N|gpt2|PATH")]
     tokenizer: Option<TokenizerChoice>,
-    /// With --row: cut or pad to this many tokens.
-    #[arg(long, value_name = "N", default_value_t = 128)]
+    /// With --row: truncate or pad to this many tokens.
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = numbers::whole::<usize>)]
     max_length: usize,
-    /// With --row: which tokens count.
+    /// With --row: tokens that count for the loss.
     #[arg(long, value_enum, default_value = "all")]
     loss_on: LossOnName,
     #[command(flatten)]
     reading: ReadingArgs,
-    /// Print JSON: a list of rows, or of one row {"ids", "mask", "input", "target", "counts", …}.
+    /// Print JSON: a list of rows, or {"ids", "mask", "input", "target", "counts", …} of one row.
     #[arg(long)]
     json: bool,
 }
@@ -95,8 +97,8 @@ impl Shown {
 fn show_examples(args: &ShowArgs) -> Result<()> {
     ensure!(args.start > 0, message::StartZero);
     let source = Source::open(&args.file, None, &args.reading.options())?;
-    output::note(&format!("{}: {}", args.file.display(), source.describe()?));
-    source.damage(&args.file)?.iter().for_each(|damage| output::note(damage));
+    output::note(&format!("{}: {}", args.file.display(), local(&source.describe()?)));
+    source.damage(&args.file)?.iter().for_each(|damage| output::note(&local(damage)));
     let shown = examples(in_part(source, args)?, args)?;
     ensure!(!shown.is_empty(), "{}", message::StartBeyondEnd { start: &args.start });
     if args.json {
@@ -138,7 +140,7 @@ fn examples(source: Source, args: &ShowArgs) -> Result<Vec<Shown>> {
                 }
                 Ok(())
             })?;
-            skipped::report(file.name(), &summary.bad);
+            skipped::report(&local(file.name()), &summary.bad);
         }
         Source::Text(text) => {
             let mut all = String::new();
@@ -226,7 +228,7 @@ fn show_row(args: &ShowArgs, row: usize) -> Result<()> {
         ..CorpusOptions::default()
     };
     let corpus = Corpus::open(&args.file, &options)?;
-    output::note(&format!("{}: {}", args.file.display(), corpus.read_as));
+    output::note(&format!("{}: {}", args.file.display(), local(&corpus.read_as)));
     let pad = corpus.tokenizer.as_ref().and_then(|tokenizer| tokenizer.special_id(minigpt_tokenizer::PAD));
     if let CorpusParts::Qa { bad, .. } = &corpus.parts {
         skipped::report(&args.file.display().to_string(), bad);

@@ -1,11 +1,11 @@
 //! Messages of the facade crate, `minigpt`.
 
-use super::{Chinese, of_source, of_text};
+use super::Chinese;
 use minigpt::settings::SettingError;
 use minigpt::sweep::SweepError;
 use minigpt::{
-    Action, CacheProblem, ChatSettingError, ChatSettings, ConversationError, Error, FileDamage, HubError,
-    MOST_MINUTES, Missing, NoModel, NotAModel, RunError, RunNote, TokenizerMismatch, UnknownNetwork, list,
+    Action, CacheProblem, ChatSettingError, ChatSettings, ConversationError, Error, HubError, MOST_MINUTES,
+    Missing, NoModel, NotAModel, RunError, RunNote, TokenizerMismatch, UnknownNetwork, list,
 };
 use minigpt_charts::{bytes, count};
 
@@ -27,16 +27,16 @@ impl Chinese for Error {
             Self::Network(error) => error.chinese(),
             Self::Io { action, path, source: _ } => format!("无法{} {}", action.chinese(), path.display()),
             Self::Scratch(_) => "无法创建临时文件夹".to_owned(),
-            Self::Chat(error) => of_source(error),
-            Self::Dataset(error) => of_source(error),
-            Self::File(error) => of_source(error),
-            Self::Format(error) => of_source(error),
-            Self::Model(error) => of_source(error),
-            Self::Generate(error) => of_source(error),
-            Self::Insight(error) => of_source(error),
-            Self::Tokenizer(error) => of_source(error),
-            Self::Scaling(error) => of_source(error),
-            Self::Train(error) => of_source(error),
+            Self::Chat(error) => error.chinese(),
+            Self::Dataset(error) => error.chinese(),
+            Self::File(error) => error.chinese(),
+            Self::Format(error) => error.chinese(),
+            Self::Model(error) => error.chinese(),
+            Self::Generate(error) => error.chinese(),
+            Self::Insight(error) => error.chinese(),
+            Self::Tokenizer(error) => error.chinese(),
+            Self::Scaling(error) => error.chinese(),
+            Self::Train(error) => error.chinese(),
         }
     }
 }
@@ -135,8 +135,9 @@ impl Chinese for RunError {
 impl Chinese for RunNote {
     fn chinese(&self) -> String {
         match self {
-            Self::ReadAs { path, read_as } => format!("{path}：{}", of_text(read_as)),
-            Self::Damage(text) | Self::UnknownCharacters(text) => of_text(text),
+            Self::ReadAs { path, read_as } => format!("{path}：{}", read_as.chinese()),
+            Self::Damage(damage) => damage.chinese(),
+            Self::UnknownCharacters(note) => note.chinese(),
             Self::CharacterVocabulary { size } => {
                 format!("词表就是数据中的 {size} 种字符；提示词里的其他字符会被略去")
             }
@@ -212,7 +213,7 @@ impl Chinese for ConversationError {
     fn chinese(&self) -> String {
         match self {
             Self::Empty => "对话中还没有消息".to_owned(),
-            Self::Malformed(problem) => format!("不是对话记录：{}", of_text(problem)),
+            Self::Malformed(problem) => format!("不是对话记录：{}", problem.chinese()),
         }
     }
 }
@@ -268,17 +269,6 @@ impl Chinese for CacheProblem {
             Self::Unrecorded => "其中的文件没有记录".to_owned(),
             Self::Missing { file } => format!("缺少 {file}"),
             Self::Damaged { file, damage } => format!("{file}：{}", damage.chinese()),
-        }
-    }
-}
-
-impl Chinese for FileDamage {
-    fn chinese(&self) -> String {
-        match self {
-            Self::Unrecorded => "缓存中的这个文件没有记录".to_owned(),
-            Self::OtherHash { found, expected } => {
-                format!("缓存中的文件已损坏：是 {found}，应为 {expected}")
-            }
         }
     }
 }

@@ -8,7 +8,7 @@
 use crate::gemm::matrix::Matrix;
 use crate::gemm::panel_format::{PanelFormat, Q8Block, Q8Unit};
 use crate::gemm::panels::{Panels, WeightColumns, by_panel};
-use crate::quant::eight_bit::{self, BlockFormat, EightBitPanels};
+use crate::quant::block_panels::BlockPanels;
 use crate::with_floats;
 use candle_core::quantized::{GgmlDType, GgmlType, k_quants};
 use candle_core::{Device, Result, Tensor};
@@ -32,7 +32,7 @@ pub struct QuantizedMatrix {
 /// How a matrix of 2 to 8 bits is multiplied. One of 16 bits is always multiplied exactly.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum QuantizedProduct {
-    /// As the dequantised matrix, with activations in f32: what the file's numbers say.
+    /// As the dequantised matrix, with activations in f32: exact.
     #[default]
     Exact,
     /// As integers, with activations rounded to 8 bits: what llama.cpp does, and several times faster.
@@ -44,7 +44,7 @@ trait Blocks: Send + Sync {
     /// A row in f32.
     fn row(&self, row: usize, out: &mut [f32]);
 
-    /// `x · Wᵀ + b` for a matrix of so many rows.
+    /// `x · Wᵀ + b` for a matrix of `rows` rows.
     fn product(&self, x: Matrix, rows: usize, bias: Option<&[f32]>) -> Vec<f32>;
 
     /// The bytes of all blocks, where there is a choice of how they are multiplied.
@@ -92,41 +92,27 @@ impl<W: PanelFormat> Blocks for Panels<W> {
     }
 }
 
-impl<F: BlockFormat> Blocks for EightBitPanels<F> {
+impl Blocks for BlockPanels {
     fn row(&self, row: usize, out: &mut [f32]) {
-        let mut bytes = vec![0; self.row_bytes()];
-        self.write_row(row, &mut bytes);
-        F::Block::to_float(&copied::<F::Block>(&bytes), out);
+        self.dequantize_row(row, out);
     }
 
     fn product(&self, x: Matrix, _rows: usize, bias: Option<&[f32]>) -> Vec<f32> {
-        EightBitPanels::product(self, x, bias)
+        BlockPanels::product(self, x, bias)
     }
 
     fn bytes(&self) -> Option<Cow<'_, [u8]>> {
-        let mut bytes = vec![0; self.rows() * self.row_bytes()];
-        let rows = bytes.par_chunks_mut(self.row_bytes()).enumerate();
-        rows.for_each(|(row, bytes)| self.write_row(row, bytes));
-        Some(Cow::Owned(bytes))
+        Some(Cow::Owned(BlockPanels::bytes(self)))
     }
 }
 
-/// The blocks in a file's bytes, which hold so many rows.
+/// The blocks in the bytes of `rows` rows.
 fn blocks(dtype: GgmlDType, product: QuantizedProduct, bytes: &[u8], rows: usize) -> Arc<dyn Blocks> {
     match product {
         QuantizedProduct::Exact => exact(dtype, bytes, rows),
-        QuantizedProduct::EightBit => match dtype {
-            GgmlDType::Q4_0 => Arc::new(EightBitPanels::<eight_bit::Q4_0>::new(bytes, rows)),
-            GgmlDType::Q4_1 => Arc::new(EightBitPanels::<eight_bit::Q4_1>::new(bytes, rows)),
-            GgmlDType::Q5_0 => Arc::new(EightBitPanels::<eight_bit::Q5_0>::new(bytes, rows)),
-            GgmlDType::Q5_1 => Arc::new(EightBitPanels::<eight_bit::Q5_1>::new(bytes, rows)),
-            GgmlDType::Q2K => Arc::new(EightBitPanels::<eight_bit::Q2K>::new(bytes, rows)),
-            GgmlDType::Q3K => Arc::new(EightBitPanels::<eight_bit::Q3K>::new(bytes, rows)),
-            GgmlDType::Q4K => Arc::new(EightBitPanels::<eight_bit::Q4K>::new(bytes, rows)),
-            GgmlDType::Q5K => Arc::new(EightBitPanels::<eight_bit::Q5K>::new(bytes, rows)),
-            GgmlDType::Q6K => Arc::new(EightBitPanels::<eight_bit::Q6K>::new(bytes, rows)),
-            GgmlDType::Q8_0 => Arc::new(EightBitPanels::<eight_bit::Q8_0>::new(bytes, rows)),
-            _ => exact(dtype, bytes, rows),
+        QuantizedProduct::EightBit => match BlockPanels::new(dtype, bytes, rows) {
+            Some(panels) => Arc::new(panels),
+            None => exact(dtype, bytes, rows),
         },
     }
 }
@@ -166,7 +152,7 @@ fn panels<W: PanelFormat>(blocks: &[W::Source], rows: usize) -> Arc<dyn Blocks> 
 fn copied<T: GgmlType>(bytes: &[u8]) -> Vec<T> {
     let count = bytes.len() / size_of::<T>();
     let mut blocks: Vec<T> = vec![T::zeros(); count];
-    // SAFETY: any bits are a valid block, and `blocks` has room for so many bytes.
+    // SAFETY: any bits are a valid block, and `blocks` has room for these bytes.
     unsafe {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), blocks.as_mut_ptr().cast(), count * size_of::<T>());
     };
@@ -178,7 +164,7 @@ impl QuantizedMatrix {
     /// stored: blocks lie along the input, while some layers name their weight (in, out).
     ///
     /// # Errors
-    /// The bytes are not those of so many rows and columns.
+    /// The bytes are not a matrix of this type and shape.
     pub fn new(
         dtype: GgmlDType,
         (rows, columns): (usize, usize),
@@ -197,7 +183,7 @@ impl QuantizedMatrix {
         Ok(Self { blocks: blocks(dtype, product, bytes, rows), dtype, rows, columns, transposed, product })
     }
 
-    /// The same matrix, to be multiplied in this way if its type leaves the choice.
+    /// The same matrix, multiplied in this way if its type leaves the choice.
     #[must_use]
     pub fn with_product(self, product: QuantizedProduct) -> Self {
         if product == self.product {
@@ -210,7 +196,7 @@ impl QuantizedMatrix {
         };
         let new = match copy {
             Some(bytes) => {
-                // Before the new ones are there: a large matrix is in memory twice, not three times.
+                // Before the new ones are allocated: a large matrix is in memory twice, not three times.
                 drop(old);
                 blocks(dtype, product, &bytes, rows)
             }

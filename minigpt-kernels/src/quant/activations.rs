@@ -7,30 +7,36 @@ use rayon::prelude::*;
 
 /// Integers that share a sum.
 pub const SUMMED: usize = 16;
-/// The largest integer; the smallest is its negative.
+/// The largest integer. The smallest is its negative.
 const MOST: f32 = 127.0;
 /// Elements that are worth a task of their own.
 const TASK: usize = 1 << 16;
 
 /// Rows in 8 bits.
 pub struct EightBitRows {
+    /// How many rows there are.
+    pub rows: usize,
     /// Elements of a row.
     pub width: usize,
-    /// The integers, row by row,
+    /// Elements of a block.
+    pub block: usize,
+    /// The integers, row by row.
     pub integers: Vec<i8>,
-    /// what each block is multiplied with,
+    /// The scale of each block.
     pub scales: Vec<f32>,
-    /// and the sums of every [`SUMMED`] integers.
+    /// The sums of every [`SUMMED`] integers.
     pub sums: Vec<i16>,
 }
 
 impl EightBitRows {
-    /// Quantises rows whose elements are contiguous, in blocks of so many. A row's integers depend on that row alone.
+    /// Quantises rows whose elements are contiguous, in blocks of `block`. A row's integers depend on that row alone.
     pub fn new(x: Matrix, block: usize) -> Self {
         let (m, width) = (x.rows, x.columns);
         assert!(width.is_multiple_of(block) && block.is_multiple_of(SUMMED), "whole blocks");
         let mut rows = Self {
+            rows: m,
             width,
+            block,
             integers: vec![0; m * width],
             scales: vec![0.0; m * width / block],
             sums: vec![0; m * width / SUMMED],
