@@ -12,12 +12,10 @@ pub enum RunNote {
     /// What the data was read as.
     ReadAs {
         path: String,
-        read_as: String,
+        read_as: Description,
     },
-    /// Damage in the data.
-    Damage(String),
-    /// Characters that the vocabulary lacks.
-    UnknownCharacters(String),
+    Damage(Damage),
+    UnknownCharacters(UnknownNote),
     /// The vocabulary is that of the data's characters.
     CharacterVocabulary {
         size: usize,
@@ -51,7 +49,7 @@ impl RunNote {
     pub(super) fn rename(&mut self, temporary: &str, now: &str) {
         match self {
             Self::ReadAs { path, .. } if path == temporary => now.clone_into(path),
-            Self::Damage(damage) if damage.name == temporary => now.clone_into(&mut damage.name),
+            Self::Damage(damage) if damage.name == temporary.into() => damage.name = now.into(),
             _ => {}
         }
     }
