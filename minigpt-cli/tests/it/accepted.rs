@@ -518,7 +518,7 @@ fn lines_typed_ahead_in_a_chat_are_kept() {
     let mut controller = std::fs::File::from(controller);
     // All at once, before the program reads the first line.
     controller.write_all("abc\n/set top_k 11\n你好\n/set top_k 12\n/quit\n".as_bytes()).unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_minigpt"))
+    let mut child = end_with_test(&mut Command::new(env!("CARGO_BIN_EXE_minigpt")))
         .args(["chat", &folder])
         .env("LC_ALL", "C.UTF-8")
         .env("TERM", "xterm")
