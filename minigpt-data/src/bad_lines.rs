@@ -1,7 +1,10 @@
 //! What was skipped, and why: counted in full, the first few kept with their line numbers.
 
+use crate::bad_row::BadRow;
 use crate::error::Error;
+use crate::name::DataName;
 use serde::Serialize;
+use std::fmt;
 
 /// How many bad lines are kept with their reason.
 const KEPT: usize = 20;
@@ -11,7 +14,7 @@ const KEPT: usize = 20;
 pub struct BadLines {
     /// How many lines were bad.
     pub total: u64,
-    /// How many lines held only white space: skipped as well, but nobody's mistake.
+    /// How many lines contained only white space: skipped too, but not an error.
     pub blank: u64,
     /// The first bad ones.
     pub first: Vec<BadLine>,
@@ -23,11 +26,17 @@ pub struct BadLine {
     /// Counted from 1.
     pub line: u64,
     /// What is wrong with it.
-    pub reason: String,
+    pub reason: BadRow,
+}
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.reason)
+    }
 }
 
 impl BadLines {
-    pub(crate) fn add(&mut self, line: u64, reason: String) {
+    pub(crate) fn add(&mut self, line: u64, reason: BadRow) {
         self.total += 1;
         if self.first.len() < KEPT {
             self.first.push(BadLine { line, reason });
@@ -43,13 +52,12 @@ impl BadLines {
     }
 
     /// The error of a file in which nothing could be used.
-    pub(crate) fn into_error(self, name: &str) -> Error {
-        let first = self.first.first().map(|bad| format!("; line {}: {}", bad.line, bad.reason));
+    pub(crate) fn into_error(self, name: &DataName) -> Error {
         Error::NoValidLine {
-            name: name.to_owned(),
+            name: name.clone(),
             bad: self.total,
             blank: self.blank,
-            first: first.unwrap_or_default(),
+            first: self.first.into_iter().next(),
         }
     }
 }

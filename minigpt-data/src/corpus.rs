@@ -5,7 +5,8 @@
 
 use crate::bad_lines::BadLines;
 use crate::builtin;
-use crate::error::{Error, Result};
+use crate::description::{Damage, Description};
+use crate::error::{Error, Result, Unsuitable};
 use crate::loader::Dataset;
 use crate::prepared::Prepared;
 use crate::qa_dataset::{LossOn, Padding, QaDataset, QaOptions};
@@ -18,7 +19,7 @@ use crate::split::split_order;
 use crate::text_parts::{Counted, TextParts, count_text, train_characters};
 use crate::text_source::TextSource;
 use crate::tokenizer_choice::TokenizerChoice;
-use crate::tokens::Tokens;
+use crate::tokens::{Tokens, TokensProblem};
 use crate::unknown::Unknown;
 use minigpt_tokenizer::Tokenizer;
 use serde::{Deserialize, Serialize};
@@ -102,12 +103,12 @@ pub struct Corpus {
     pub tokenizer: Option<Tokenizer>,
     /// The two parts.
     pub parts: CorpusParts,
-    /// What it was read as, in words.
-    pub read_as: String,
+    /// What it was read as.
+    pub read_as: Description,
     /// What of its text the tokenizer has no token for.
     pub unknown: Unknown,
-    /// What is damaged in it, and in the validation data: a sentence for each.
-    pub damage: Vec<String>,
+    /// What is damaged in it, and in the validation data.
+    pub damage: Vec<Damage>,
 }
 
 /// The training and the validation part.
@@ -135,7 +136,13 @@ pub enum CorpusParts {
 impl Corpus {
     /// Data that is there already.
     pub fn of(tokenizer: Option<Tokenizer>, parts: CorpusParts) -> Self {
-        Self { tokenizer, parts, read_as: String::new(), unknown: Unknown::default(), damage: Vec::new() }
+        Self {
+            tokenizer,
+            parts,
+            read_as: Description::Memory,
+            unknown: Unknown::default(),
+            damage: Vec::new(),
+        }
     }
 
     /// How many tokens there are, where the data says.
@@ -193,10 +200,7 @@ fn parts(train: Source, val: Option<Source>, options: &CorpusOptions) -> Result<
         (Source::Text(train), Some(Source::Text(val))) => text(&train, Some(&val), options),
         (Source::Records(train), None) => lines(&train, None, options),
         (Source::Records(train), Some(Source::Records(val))) => lines(&train, Some(&val), options),
-        _ => Err(Error::BadOption(
-            "the training and the validation data must both be text, or both questions and answers"
-                .to_owned(),
-        )),
+        _ => Err(Unsuitable::DifferentKinds.into()),
     }
 }
 
@@ -232,7 +236,7 @@ fn prepared(folder: &Path, options: &CorpusOptions) -> Result<Opened> {
     if let (Some(own), Some(given)) = (&own, &given)
         && own.fingerprint() != given.fingerprint()
     {
-        let problem = "its tokens were made with another tokenizer than the one given".to_owned();
+        let problem = TokensProblem::OtherTokenizer;
         return Err(Error::BadTokens { path: folder.to_owned(), problem });
     }
     let parts = CorpusParts::Text { train: train.limited(options.limit), val: val.limited(options.limit) };
@@ -285,7 +289,7 @@ fn lines(file: &RecordFile, val: Option<&RecordFile>, options: &CorpusOptions) -
             let (order, cut) = split_order(records, 1.0 - options.val_fraction, options.seed)?;
             if cut == 0 {
                 return Err(Error::NothingLeft {
-                    name: file.name().to_owned(),
+                    name: file.name().clone(),
                     records,
                     val_fraction: options.val_fraction,
                 });
@@ -293,7 +297,7 @@ fn lines(file: &RecordFile, val: Option<&RecordFile>, options: &CorpusOptions) -
             (set.select(&order[..cut]), Some(set.select(&order[cut..])))
         }
     };
-    train.check(&format!("the training part of {}", file.name()))?;
+    train.check(&file.name().training_part())?;
     let val = val.filter(|val| val.examples() > 0);
     Ok(Opened { tokenizer: Some(tokenizer), parts: CorpusParts::Qa { train, val, bad }, unknown })
 }

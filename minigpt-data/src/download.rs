@@ -5,6 +5,7 @@
 
 use crate::catalogue::PublicSet;
 use crate::download_part::Part;
+use crate::download_problem::{CacheProblem, DownloadProblem};
 use crate::error::{Error, Result};
 use crate::file_hash::{FileHash, sha256};
 use crate::http::{AccessToken, Answer, Fault, Request, client, failed, request};
@@ -71,12 +72,12 @@ pub enum DownloadEvent {
     /// A file that was here already is not what it should be, and is fetched again.
     Damaged {
         /// What is wrong with it.
-        problem: String,
+        problem: CacheProblem,
     },
     /// The connection broke, and another attempt follows.
     Retrying {
         /// What happened.
-        problem: String,
+        problem: DownloadProblem,
     },
 }
 
@@ -169,10 +170,10 @@ pub fn download_text(remote: &Remote, limit: u64, options: &DownloadOptions) -> 
                 match io::Read::read_to_string(&mut io::Read::take(answer.body, limit + 1), &mut text) {
                     Ok(read) if read as u64 <= limit => return Ok(text),
                     Ok(_) => {
-                        let problem = format!("the answer is longer than {limit} bytes");
+                        let problem = DownloadProblem::ResponseTooLong { limit };
                         return Err(Error::Download { url: remote.url.clone(), problem });
                     }
-                    Err(e) => (e.to_string(), Duration::ZERO),
+                    Err(e) => (DownloadProblem::Connection(e.to_string()), Duration::ZERO),
                 }
             }
             Err(Fault::Final(error)) => return Err(error),
@@ -181,7 +182,7 @@ pub fn download_text(remote: &Remote, limit: u64, options: &DownloadOptions) -> 
             }
             Err(Fault::Passing(problem)) => (problem, Duration::ZERO),
             Err(Fault::Wait(problem, wait)) => (problem, wait),
-            Err(Fault::Beyond(_)) => ("the answer makes no sense".to_owned(), Duration::ZERO),
+            Err(Fault::Beyond(_)) => (DownloadProblem::Malformed, Duration::ZERO),
         };
         failures += 1;
         if failures >= ATTEMPTS {
@@ -215,7 +216,7 @@ fn found(expected: &FileHash, path: &Path, sha256: &str) -> Result<FileHash> {
 fn finish(remote: &Remote, mut part: Part, path: PathBuf) -> Result<Downloaded> {
     let (sha256, bytes) = sha256(&part.path)?;
     if bytes != part.have {
-        let problem = format!("{} changed meanwhile: is it being downloaded twice?", part.path.display());
+        let problem = DownloadProblem::ChangedMeanwhile(part.path);
         return Err(Error::Download { url: part.note.url, problem });
     }
     let checked = match (&remote.hash, recorded(&path)) {
@@ -266,8 +267,9 @@ impl Fetch<'_> {
                 Fault::Unreachable(problem) if !any => {
                     return Err(Error::Offline { url: self.remote.url.clone(), problem });
                 }
-                Fault::Unreachable(problem) | Fault::Passing(problem) => problem,
-                Fault::Beyond(_) => "the file ends before the part does".to_owned(),
+                Fault::Unreachable(problem) => DownloadProblem::Connection(problem),
+                Fault::Passing(problem) => problem,
+                Fault::Beyond(_) => DownloadProblem::ShorterThanPart,
             };
             if failures >= ATTEMPTS {
                 return Err(Error::Download { url: self.remote.url.clone(), problem });
@@ -287,7 +289,7 @@ impl Fetch<'_> {
         self.receive(answer, part)?;
         match total {
             Some(total) if part.have < total => {
-                Err(Fault::Passing(format!("the connection ended after {} of {total} bytes", part.have)))
+                Err(Fault::Passing(DownloadProblem::EndedEarly { have: part.have, total }))
             }
             Some(total) if part.have > total => self.too_long(part, total),
             None if part.have > self.limit() => self.too_long(part, self.limit()),
@@ -318,13 +320,10 @@ impl Fetch<'_> {
         if let (Some(total), Some(expected)) = (answer.total, self.pinned_length())
             && total != expected
         {
-            return Err(failed(
-                &self.remote.url,
-                format!("it has {total} bytes there, {expected} are expected"),
-            ));
+            return Err(failed(&self.remote.url, DownloadProblem::OtherLength { total, expected }));
         }
         if let Some(total) = answer.total.filter(|total| *total > self.limit()) {
-            let problem = format!("it has {total} bytes there, {} would already be too many", self.limit());
+            let problem = DownloadProblem::TooLarge { total, limit: self.limit() };
             return Err(failed(&self.remote.url, problem));
         }
         if answer.start > 0 && answer.version != part.note.version {
@@ -348,7 +347,7 @@ impl Fetch<'_> {
 
     fn too_long(&self, part: &mut Part, total: u64) -> Result<(), Fault> {
         part.restart().map_err(Fault::Final)?;
-        Err(failed(&self.remote.url, format!("the server sent more than the {total} bytes of the file")))
+        Err(failed(&self.remote.url, DownloadProblem::SentMore { total }))
     }
 
     fn receive(&mut self, mut answer: Answer, part: &mut Part) -> Result<(), Fault> {
@@ -359,7 +358,7 @@ impl Fetch<'_> {
                 Ok(0) => break,
                 Ok(n) => n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) => return Err(Fault::Passing(e.to_string())),
+                Err(e) => return Err(Fault::Passing(DownloadProblem::Connection(e.to_string()))),
             };
             part.append(&buffer[..n]).map_err(Fault::Final)?;
             (self.on)(DownloadEvent::Progress { have: part.have });
@@ -371,7 +370,7 @@ impl Fetch<'_> {
 /// Empties a part that can't be continued.
 fn stale(part: &mut Part) -> Fault {
     match part.restart() {
-        Ok(()) => Fault::Passing("the part from an earlier attempt is of another version".to_owned()),
+        Ok(()) => Fault::Passing(DownloadProblem::StalePart),
         Err(error) => Fault::Final(error),
     }
 }

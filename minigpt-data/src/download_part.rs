@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::recorded_hash::with_suffix;
+use minigpt_files::Action;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -48,21 +49,21 @@ impl Part {
     /// Writes down what the bytes belong to, before any of them.
     pub(crate) fn describe(&mut self, version: Option<String>) -> Result<()> {
         if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
+            fs::create_dir_all(folder).map_err(|e| Error::io(Action::Create, folder, e))?;
         }
         self.note.version = version;
-        let json =
-            serde_json::to_vec(&self.note).map_err(|e| Error::io("write", &self.note_path, e.into()))?;
-        fs::write(&self.note_path, json).map_err(|e| Error::io("write", &self.note_path, e))?;
+        let json = serde_json::to_vec(&self.note)
+            .map_err(|e| Error::io(Action::Write, &self.note_path, e.into()))?;
+        fs::write(&self.note_path, json).map_err(|e| Error::io(Action::Write, &self.note_path, e))?;
         let file = File::options().create(true).append(true).open(&self.path);
-        self.file = Some(file.map_err(|e| Error::io("write", &self.path, e))?);
+        self.file = Some(file.map_err(|e| Error::io(Action::Write, &self.path, e))?);
         Ok(())
     }
 
     /// Adds bytes at the end.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<()> {
         if let Some(file) = &mut self.file {
-            file.write_all(bytes).map_err(|e| Error::io("write", &self.path, e))?;
+            file.write_all(bytes).map_err(|e| Error::io(Action::Write, &self.path, e))?;
         }
         self.have += bytes.len() as u64;
         Ok(())
@@ -86,7 +87,7 @@ impl Part {
 
 fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io(Action::Remove, path, e)),
         _ => Ok(()),
     }
 }

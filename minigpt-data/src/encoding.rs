@@ -1,10 +1,12 @@
 //! Which bytes a text is written in, where it is not UTF-8: told, or found out from its bytes.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, OptionError, Result};
+use crate::name::DataName;
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{
     BIG5, DecoderResult, EUC_JP, EUC_KR, Encoding, GB18030, GBK, SHIFT_JIS, UTF_8, UTF_16BE, UTF_16LE,
 };
+use minigpt_files::Action;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -66,7 +68,7 @@ impl TextEncoding {
     ///
     /// # Errors
     /// More than a few such bytes: the text is in another encoding.
-    pub(crate) fn decode(self, mut from: impl Read, to: &mut impl Write, name: &str) -> Result<Decoded> {
+    pub(crate) fn decode(self, mut from: impl Read, to: &mut impl Write, name: &DataName) -> Result<Decoded> {
         let (mut replaced, mut first_wrong) = (0u64, 0u64);
         let mut decoder = self.0.new_decoder();
         let (mut bytes, mut text) = (vec![0; 1 << 16], vec![0; 1 << 18]);
@@ -74,20 +76,20 @@ impl TextEncoding {
         loop {
             let read = match from.read(&mut bytes) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                read => read.map_err(|e| Error::io_named("read", name, e))?,
+                read => read.map_err(|e| Error::io_named(Action::Read, name, e))?,
             };
             let mut rest = &bytes[..read];
             loop {
                 let (result, used, made) =
                     decoder.decode_to_utf8_without_replacement(rest, &mut text, read == 0);
-                to.write_all(&text[..made]).map_err(|e| Error::io_named("copy", name, e))?;
+                to.write_all(&text[..made]).map_err(|e| Error::io_named(Action::Copy, name, e))?;
                 (rest, offset, written) = (&rest[used..], offset + used as u64, written + made as u64);
                 match result {
                     DecoderResult::InputEmpty => break,
                     DecoderResult::OutputFull => {}
                     DecoderResult::Malformed(..) => {
                         const REPLACEMENT: &[u8] = "\u{FFFD}".as_bytes();
-                        to.write_all(REPLACEMENT).map_err(|e| Error::io_named("copy", name, e))?;
+                        to.write_all(REPLACEMENT).map_err(|e| Error::io_named(Action::Copy, name, e))?;
                         written += REPLACEMENT.len() as u64;
                         if replaced == 0 {
                             first_wrong = offset;
@@ -100,7 +102,7 @@ impl TextEncoding {
                 // A character of these encodings has two bytes and three of UTF-8.
                 if too_many(replaced, written / 3) {
                     return Err(Error::NotInEncoding {
-                        name: name.to_owned(),
+                        name: name.clone(),
                         encoding: self.name(),
                         position: first_wrong,
                     });
@@ -183,11 +185,8 @@ impl FromStr for TextEncoding {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        Encoding::for_label(name.as_bytes()).map(Self).ok_or_else(|| {
-            Error::BadOption(format!(
-                "there is no encoding {name:?}; examples are utf-8, gbk, gb18030, big5, utf-16le, shift_jis"
-            ))
-        })
+        let encoding = Encoding::for_label(name.as_bytes());
+        Ok(Self(encoding.ok_or_else(|| OptionError::Encoding(name.to_owned()))?))
     }
 }
 
@@ -281,18 +280,18 @@ mod tests {
         let long = CHINESE.repeat(5000);
         let bytes = GBK.encode(&long).0.into_owned();
         let gbk: TextEncoding = "gbk".parse().unwrap();
-        let decoded = gbk.decode(&bytes[..], &mut text, "a").unwrap();
+        let decoded = gbk.decode(&bytes[..], &mut text, &"a".into()).unwrap();
         assert_eq!(decoded, Decoded { bytes: long.len() as u64, replaced: 0 });
         assert!(text == long.as_bytes());
         let line = GBK.encode(CHINESE).0;
         let broken = [&bytes[..100 * line.len()], b"\xff", &bytes[100 * line.len()..], &line[..1]].concat();
         let mut text = Vec::new();
-        let decoded = gbk.decode(&broken[..], &mut text, "a.txt").unwrap();
+        let decoded = gbk.decode(&broken[..], &mut text, &"a.txt".into()).unwrap();
         assert_eq!((decoded.replaced, decoded.bytes), (2, text.len() as u64));
         let (before, after) = (CHINESE.repeat(100), CHINESE.repeat(4900));
         assert_eq!(String::from_utf8(text).unwrap(), format!("{before}\u{FFFD}{after}\u{FFFD}"));
         let wrong = [&b"\xff\xff\xff"[..], &line].concat();
-        let error = gbk.decode(&wrong[..], &mut Vec::new(), "a.txt").unwrap_err().to_string();
+        let error = gbk.decode(&wrong[..], &mut Vec::new(), &"a.txt".into()).unwrap_err().to_string();
         assert!(error.starts_with("a.txt: not GBK text: byte 1"), "{error}");
         assert!("klingon".parse::<TextEncoding>().unwrap_err().to_string().contains("gb18030"));
     }

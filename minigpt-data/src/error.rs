@@ -1,7 +1,16 @@
-//! Everything that can go wrong in this crate, in words that say what to do about it.
+//! The errors of this crate. Those about one subject are an enum of their own, next to the code that raises them.
 
+use crate::bad_lines::BadLine;
+use crate::download_problem::DownloadProblem;
 use crate::file_hash::FileHash;
+use crate::name::DataName;
+use crate::row::ColumnsError;
+use crate::text_reader::InvalidUtf8;
+use crate::text_source::{FileKind, TEXT_ENDINGS};
+use crate::tokens::TokensProblem;
 use minigpt_charts::counted;
+use minigpt_files::Action;
+use minigpt_tokenizer::{END_OF_TEXT, SEP};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -10,227 +19,108 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why data could not be read, prepared, split, measured or fetched.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
+#[expect(missing_docs, reason = "each variant's text says what it is")]
 pub enum Error {
-    /// The operating system refused.
     #[error("could not {action} {name}")]
-    Io {
-        /// What was being done: "read", "write", "create".
-        action: &'static str,
-        /// The file, or "standard input".
-        name: String,
-        /// What the system said.
-        source: io::Error,
-    },
+    Io { action: Action, name: DataName, source: io::Error },
 
-    /// A tokenizer that is neither a name nor a file.
+    #[error("{} is a folder; a file is needed here", .0.display())]
+    Folder(PathBuf),
+
+    #[error("{0} changed while it was being read")]
+    Changed(DataName),
+
     #[error(
-        "there is no tokenizer {}: it is char, gpt2, bpe:2000 (so many tokens, learnt from the data), or a tokenizer's file or folder",
+        "there is no tokenizer {}: use char, gpt2, bpe:2000 (2,000 tokens learned from the data), or the file or folder of a tokenizer",
         .0.display()
     )]
     NoTokenizer(PathBuf),
 
-    /// Text that is not UTF-8.
-    #[error("{name}: not UTF-8 text: {found} at byte {position} (line {line}){hint}")]
-    InvalidUtf8 {
-        /// The file, or "standard input".
-        name: String,
-        /// Offset of the first byte that can't be part of a character.
-        position: u64,
-        /// Line of that byte, counted from 1.
-        line: u64,
-        /// The byte in words.
-        found: String,
-        /// What to do about it, where it can be guessed.
-        hint: &'static str,
-    },
+    #[error("{name}: not UTF-8 text: {found} at byte {position} (line {line}){}", found.hint())]
+    InvalidUtf8 { name: DataName, position: u64, line: u64, found: InvalidUtf8 },
 
     /// A pipe without an end.
-    #[error("{name} gave more than {}: put it into a file first", minigpt_charts::bytes(*limit))]
-    TooMuchThroughAPipe {
-        /// The pipe, or "standard input".
-        name: String,
-        /// Bytes that it may give.
-        limit: u64,
-    },
+    #[error("{name} gave more than {}: save it as a file first", minigpt_charts::bytes(*limit))]
+    TooMuchThroughAPipe { name: DataName, limit: u64 },
 
-    /// Bytes that are not text in the encoding that it is read in.
-    #[error("{name}: not {encoding} text: byte {position} is wrong")]
-    NotInEncoding {
-        /// The file, or "standard input".
-        name: String,
-        /// The encoding.
-        encoding: &'static str,
-        /// Offset of the byte.
-        position: u64,
-    },
+    #[error("{name}: not {encoding} text: byte {position} is invalid")]
+    NotInEncoding { name: DataName, encoding: &'static str, position: u64 },
 
-    /// A file that is no text.
-    #[error("{name} is {what}, not text")]
-    Binary {
-        /// The file.
-        name: String,
-        /// What it looks like.
-        what: &'static str,
-    },
+    #[error("{name} is {kind}, not text")]
+    Binary { name: DataName, kind: FileKind },
 
-    /// A Parquet file, in a build that can't read it.
     #[error("{name} is Parquet, which this build can't read: it was built without the feature \"parquet\"")]
-    NoParquet {
-        /// The file.
-        name: String,
-    },
+    NoParquet { name: DataName },
 
-    /// A Parquet file that is broken.
-    #[error("{name}: not a Parquet file that can be read: {problem}")]
-    BadParquet {
-        /// The file.
-        name: String,
-        /// What is wrong.
-        problem: String,
-    },
+    #[error("{name}: not a readable Parquet file: {problem}")]
+    BadParquet { name: DataName, problem: String },
 
-    /// Nothing in the input.
     #[error("{name} has no text in it")]
-    Empty {
-        /// The file, folder or "standard input".
-        name: String,
-    },
+    Empty { name: DataName },
 
-    /// Text that is nothing but white space.
-    #[error("{name} holds only white space: there is nothing to learn in it")]
-    OnlyWhiteSpace {
-        /// The file, folder or "standard input".
-        name: String,
-    },
+    #[error("{name} contains only white space: there is nothing to learn from it")]
+    OnlyWhiteSpace { name: DataName },
 
-    /// So few examples that holding out a part leaves none to learn from.
+    #[error("{name} has no examples")]
+    NoExamples { name: DataName },
+
+    #[error("{name}: within max_length {max_length}, none of the examples has anything to learn")]
+    NothingToLearn { name: DataName, max_length: usize },
+
     #[error(
-        "{name} has {}, and data.val_fraction = {val_fraction} leaves none of them to learn from; \
-         data.val_fraction = 0 holds none out",
+        "{name} has {}, and data.val_fraction = {val_fraction} leaves none for training; \
+         data.val_fraction = 0 holds out none",
         counted(*records, "example")
     )]
-    NothingLeft {
-        /// The file.
-        name: String,
-        /// How many there are.
-        records: u64,
-        /// The part that is kept for validation.
-        val_fraction: f64,
-    },
+    NothingLeft { name: DataName, records: u64, val_fraction: f64 },
 
-    /// A folder without a file that counts as text.
-    #[error("{} has no text files: files ending in {endings} are read, not {}", path.display(), counted(*others, "other file"))]
-    NoTextFiles {
-        /// The folder.
-        path: PathBuf,
-        /// The endings that count.
-        endings: &'static str,
-        /// How many files of other kinds there are.
-        others: u64,
-    },
+    #[error("{} has no text files: it reads files ending in {TEXT_ENDINGS}, not {}", path.display(), counted(*others, "other file"))]
+    NoTextFiles { path: PathBuf, others: u64 },
 
     /// Question/answer data in which no line could be used.
-    #[error("{name} has no usable line: {bad} bad, {blank} blank{first}")]
-    NoValidLine {
-        /// The file.
-        name: String,
-        /// How many lines were bad.
-        bad: u64,
-        /// How many held only white space.
-        blank: u64,
-        /// The first bad line and its reason.
-        first: String,
-    },
+    #[error("{name} has no usable line: {bad} bad, {blank} blank{}", first.as_ref().map_or_else(String::new, |first| format!("; {first}")))]
+    NoValidLine { name: DataName, bad: u64, blank: u64, first: Option<BadLine> },
 
-    /// An option with a value that makes no sense.
-    #[error("{0}")]
-    BadOption(String),
+    #[error(transparent)]
+    Option(#[from] OptionError),
+
+    #[error(transparent)]
+    Columns(#[from] ColumnsError),
+
+    #[error(transparent)]
+    Unsuitable(#[from] Unsuitable),
 
     /// A token file or its description that can't be used.
     #[error("{}: {problem}", path.display())]
-    BadTokens {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it, and what to do.
-        problem: String,
-    },
+    BadTokens { path: PathBuf, problem: TokensProblem },
 
-    /// A token id that the vocabulary does not have.
     #[error(
         "{name}: token {position} is {id}, but the vocabulary has {vocab_size} entries: the tokens were made with another tokenizer"
     )]
-    BeyondVocabulary {
-        /// The file, or "the tokens".
-        name: String,
-        /// Index of the token.
-        position: u64,
-        /// Its id.
-        id: u32,
-        /// Ids must be below this.
-        vocab_size: usize,
-    },
+    BeyondVocabulary { name: DataName, position: u64, id: u32, vocab_size: usize },
 
     /// Fewer tokens than one window needs.
     #[error("{name} has {}, {needed} are needed: use more text or a smaller block_size", counted(*tokens, "token"))]
-    TooShort {
-        /// The file, or "the text".
-        name: String,
-        /// How many there are.
-        tokens: u64,
-        /// How many one window takes.
-        needed: u64,
-    },
+    TooShort { name: DataName, tokens: u64, needed: u64 },
 
-    /// A saved position that this data set does not have.
     #[error(
-        "the data position (epoch {epoch}, batch {batch}) is not in this data set, which has {batches} batches an epoch: was it saved with other data?"
+        "the data position (epoch {epoch}, batch {batch}) is not in this data set, which has {batches} batches per epoch: was it saved with other data?"
     )]
-    BadPosition {
-        /// Epoch of the position.
-        epoch: u64,
-        /// Batch of the position.
-        batch: u64,
-        /// Batches an epoch.
-        batches: u64,
-    },
+    BadPosition { epoch: u64, batch: u64, batches: u64 },
 
-    /// The server has no such file.
     #[error("{url}: the server answered 404 Not Found: it has no such file")]
-    NotThere {
-        /// The address.
-        url: String,
-    },
-    /// No way to the server.
+    NotThere { url: String },
+
     #[error(
-        "could not reach {url} ({problem}): are you online? Behind a proxy set HTTPS_PROXY; or take a mirror as the endpoint; or fetch the file in another way and use it by its path"
+        "could not reach {url} ({problem}): is this machine online? Behind a proxy, set HTTPS_PROXY; or use a mirror as the endpoint; or fetch the file some other way and use it by its path"
     )]
-    Offline {
-        /// The address.
-        url: String,
-        /// What the system said.
-        problem: String,
-    },
+    Offline { url: String, problem: String },
 
-    /// A download that did not end well.
     #[error("could not download {url}: {problem}")]
-    Download {
-        /// The address.
-        url: String,
-        /// What happened.
-        problem: String,
-    },
+    Download { url: String, problem: DownloadProblem },
 
-    /// A file that is not the one that was listed.
-    #[error("{url} is not the file it should be: {found} instead of {expected}; it was deleted, try again")]
-    WrongHash {
-        /// The address.
-        url: String,
-        /// The hash that is listed.
-        expected: FileHash,
-        /// The hash of what came.
-        found: FileHash,
-    },
+    #[error("{url} is not the expected file: {found} instead of {expected}; it was deleted, try again")]
+    WrongHash { url: String, expected: FileHash, found: FileHash },
 
     /// A file or folder could not be written, replaced or mapped.
     #[error(transparent)]
@@ -240,31 +130,83 @@ pub enum Error {
     #[error(transparent)]
     Tokenizer(#[from] minigpt_tokenizer::Error),
 
-    /// Something is wrong with one line of the data.
+    /// An example can't be written in its [`ExampleFormat`](crate::ExampleFormat).
+    #[error(transparent)]
+    Format(FormatError),
+
+    /// Where in the data an error is.
     #[error("{name}, line {line}")]
-    Line {
-        /// The file.
-        name: String,
-        /// Line number from 1.
-        line: u64,
-        /// What it is.
-        source: Box<Error>,
-    },
+    Line { name: DataName, line: u64, source: Box<Error> },
+}
+
+/// Why an [`ExampleFormat`](crate::ExampleFormat) can't write an example.
+pub type FormatError = Box<dyn std::error::Error + Send + Sync>;
+
+/// An option with a value that can't be used.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's text says what it is")]
+pub enum OptionError {
+    #[error("the batch size must be at least 1")]
+    BatchSize,
+    #[error("a batch of {positions} positions is too large")]
+    BatchTooLarge { positions: u64 },
+    #[error("the data set has {examples} examples, too few for one batch of {size}: use a smaller batch")]
+    TooFewExamples { examples: u64, size: u64 },
+    #[error("{examples} examples are too many to shuffle: draw them at random")]
+    TooManyToShuffle { examples: u64 },
+    #[error("{examples} examples are too many to shuffle")]
+    TooManyToSplit { examples: u64 },
+    #[error("the ratio must be from 0 to 1, not {0}")]
+    Ratio(f64),
+    #[error("the validation fraction must be at least 0 and less than 1, not {0}")]
+    ValFraction(f64),
+    #[error("max_length must be from 2 to {most}, not {length}")]
+    MaxLength { length: usize, most: usize },
+    #[error("block_size must be from 1 to {most}, not {size}")]
+    BlockSize { size: usize, most: usize },
+    #[error("unknown encoding {0:?}; examples are utf-8, gbk, gb18030, big5, utf-16le, shift_jis")]
+    Encoding(String),
+    #[error("name an output folder for data from standard input")]
+    NoFolder,
+}
+
+/// Data that can't be used for what was asked.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's text says what it is")]
+pub enum Unsuitable {
+    #[error("the built-in set is questions and answers, not text")]
+    BuiltInAsText,
+    #[error("random rows have nothing to measure")]
+    RandomStats,
+    #[error("random rows have nothing to split")]
+    RandomSplit,
+    #[error("random rows say nothing about which model suits them")]
+    RandomGlance,
+    #[error("{} is already split", .0.display())]
+    AlreadySplit(PathBuf),
+    #[error("{} is not text: train on it directly", .0.display())]
+    PrepareExamples(PathBuf),
+    #[error("the training and the validation data must both be text, or both questions and answers")]
+    DifferentKinds,
+    #[error("there are no examples to rehearse")]
+    NothingToRehearse,
+    #[error("this tokenizer has neither {SEP} nor {END_OF_TEXT}, one of which question/answer data needs")]
+    NoSeparator,
 }
 
 impl Error {
     /// Wraps an I/O error with what was being done to which file.
-    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Error::Io { action, name: path.display().to_string(), source }
+    pub(crate) fn io(action: Action, path: &Path, source: io::Error) -> Self {
+        Error::Io { action, name: path.into(), source }
     }
 
-    /// Says in which line something went wrong.
-    pub(crate) fn in_line(name: &str, line: u64, source: Error) -> Self {
-        Error::Line { name: name.to_owned(), line, source: Box::new(source) }
+    /// Adds the line in which something went wrong.
+    pub(crate) fn in_line(name: &DataName, line: u64, source: Error) -> Self {
+        Error::Line { name: name.clone(), line, source: Box::new(source) }
     }
 
     /// Wraps an I/O error on something that has a name rather than a path.
-    pub(crate) fn io_named(action: &'static str, name: &str, source: io::Error) -> Self {
-        Error::Io { action, name: name.to_owned(), source }
+    pub(crate) fn io_named(action: Action, name: &DataName, source: io::Error) -> Self {
+        Error::Io { action, name: name.clone(), source }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::tokens::hex;
+use minigpt_files::Action;
 use serde::{Deserialize, Serialize};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
@@ -41,7 +42,7 @@ impl FileHash {
         match self {
             FileHash::Sha256(_) => Ok(FileHash::Sha256(sha256(path)?.0)),
             FileHash::GitBlob(_) => {
-                let bytes = std::fs::metadata(path).map_err(|e| Error::io("read", path, e))?.len();
+                let bytes = std::fs::metadata(path).map_err(|e| Error::io(Action::Read, path, e))?.len();
                 let header = format!("blob {bytes}\0");
                 Ok(FileHash::GitBlob(digest(path, Sha1::new_with_prefix(header))?.0))
             }
@@ -64,7 +65,7 @@ pub(crate) fn sha256(path: &Path) -> Result<(String, u64)> {
 }
 
 fn digest(path: &Path, mut hash: impl Digest) -> Result<(String, u64)> {
-    let mut file = File::open(path).map_err(|e| Error::io("read", path, e))?;
+    let mut file = File::open(path).map_err(|e| Error::io(Action::Read, path, e))?;
     let mut buffer = vec![0; 1 << 18];
     let mut bytes = 0;
     loop {
@@ -75,7 +76,7 @@ fn digest(path: &Path, mut hash: impl Digest) -> Result<(String, u64)> {
                 bytes += n as u64;
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(Error::io("read", path, e)),
+            Err(e) => return Err(Error::io(Action::Read, path, e)),
         }
     }
 }

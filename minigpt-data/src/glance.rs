@@ -2,7 +2,7 @@
 
 use crate::builtin;
 use crate::corpus::CorpusKind;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Unsuitable};
 use crate::prepared::Prepared;
 use crate::record_file::RecordFile;
 use crate::source::Source;
@@ -58,7 +58,7 @@ impl Glance {
                 let look = Look::default().glance(CorpusKind::Text, 1.0);
                 Ok(Self { tokens: Some(train.len()), distinct, ..look })
             }
-            Source::Random => Err(Error::BadOption("random ids say nothing about a model for them".into())),
+            Source::Random => Err(Unsuitable::RandomGlance.into()),
         }
     }
 
@@ -86,7 +86,7 @@ impl Glance {
             Ok(())
         })?;
         if blank && look.characters < SAMPLE {
-            return Err(Error::OnlyWhiteSpace { name: text.name().to_owned() });
+            return Err(Error::OnlyWhiteSpace { name: text.name().clone() });
         }
         // The whole sample is the whole text, but for what was cleaned away.
         let whole = if look.characters < SAMPLE { 1.0 } else { text.bytes() as f64 / bytes.max(1) as f64 };

@@ -1,5 +1,6 @@
 //! The little of HTTP that downloads need: one request from a given byte on, and what its answer means.
 
+use crate::download_problem::DownloadProblem;
 use crate::error::Error;
 use crate::redirect::{MOST_REDIRECTS, address, is_loopback, may_see_token, next};
 use std::fmt;
@@ -37,9 +38,9 @@ pub(crate) enum Fault {
     /// There is no way to the server: pointless to repeat at once.
     Unreachable(String),
     /// May work next time.
-    Passing(String),
+    Passing(DownloadProblem),
     /// May work after this time.
-    Wait(String, Duration),
+    Wait(DownloadProblem, Duration),
     /// The file ends before the byte that was asked for: this is its length, where the server says.
     Beyond(Option<u64>),
     /// Will not.
@@ -103,7 +104,7 @@ pub(crate) fn request(client: &Agent, asked: &Request) -> Result<Answer, Fault> 
         let location = header(response.headers(), &LOCATION).unwrap_or_default();
         at = next(&at, location).map_err(|problem| failed(asked.url, problem))?;
     }
-    Err(failed(asked.url, format!("the server sends us on more than {MOST_REDIRECTS} times")))
+    Err(failed(asked.url, DownloadProblem::TooManyRedirects(MOST_REDIRECTS)))
 }
 
 /// One request to one server.
@@ -140,26 +141,31 @@ fn answer(asked: &Request, response: Response<Body>, withheld: bool) -> Result<A
         416 => Err(Fault::Beyond(header(response.headers(), &CONTENT_RANGE).and_then(parse_length))),
         404 => Err(Fault::Final(Error::NotThere { url: url.to_owned() })),
         401 | 403 => {
-            let why = if withheld {
-                "the token was not shown, as this is plain http or another server"
+            let status = response.status().to_string();
+            let problem = if withheld {
+                DownloadProblem::TokenWithheld(status)
             } else {
-                "is a token needed?"
+                DownloadProblem::NeedsToken(status)
             };
-            Err(failed(url, format!("the server answered {}: {why}", response.status())))
+            Err(failed(url, problem))
         }
         429 => {
             let seconds = header(response.headers(), &RETRY_AFTER).and_then(|text| text.trim().parse().ok());
             let wait = Duration::from_secs(seconds.unwrap_or(1)).min(LONGEST_WAIT);
-            Err(Fault::Wait(format!("the server answered {}", response.status()), wait))
+            Err(Fault::Wait(status(&response), wait))
         }
-        500..=599 => Err(Fault::Passing(format!("the server answered {}", response.status()))),
-        _ => Err(failed(url, format!("the server answered {}", response.status()))),
+        500..=599 => Err(Fault::Passing(status(&response))),
+        _ => Err(failed(url, status(&response))),
     }
+}
+
+fn status(response: &Response<Body>) -> DownloadProblem {
+    DownloadProblem::Status(response.status().to_string())
 }
 
 fn whole(url: &str, response: Response<Body>) -> Result<Answer, Fault> {
     if header(response.headers(), &CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-        return Err(failed(url, "the server insists on compressing it".to_owned()));
+        return Err(failed(url, DownloadProblem::Compressed));
     }
     let version = version(response.headers());
     let total = response.body().content_length();
@@ -169,10 +175,10 @@ fn whole(url: &str, response: Response<Body>) -> Result<Answer, Fault> {
 
 fn rest(url: &str, response: Response<Body>, asked: u64) -> Result<Answer, Fault> {
     let range = header(response.headers(), &CONTENT_RANGE).unwrap_or_default();
-    let (start, total) = parse_range(range)
-        .ok_or_else(|| failed(url, format!("the server sent a range we can't read: {range:?}")))?;
+    let (start, total) =
+        parse_range(range).ok_or_else(|| failed(url, DownloadProblem::BadRange(range.to_owned())))?;
     if start != asked {
-        return Err(failed(url, format!("we asked for byte {asked} on, the server sent {range:?}")));
+        return Err(failed(url, DownloadProblem::OtherRange { requested: asked, range: range.to_owned() }));
     }
     let version = version(response.headers());
     Ok(Answer { start, total, version, body: Box::new(response.into_body().into_reader()) })
@@ -201,8 +207,8 @@ fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// A failure that no repetition will mend.
-pub(crate) fn failed(url: &str, problem: String) -> Fault {
+/// A failure that trying again does not change.
+pub(crate) fn failed(url: &str, problem: DownloadProblem) -> Fault {
     Fault::Final(Error::Download { url: url.to_owned(), problem })
 }
 
@@ -215,14 +221,14 @@ fn fault(url: &str, error: ureq::Error) -> Fault {
         | ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => Fault::Unreachable(error.to_string()),
         ureq::Error::Io(e) => match e.kind() {
             Kind::ConnectionReset | Kind::ConnectionAborted | Kind::UnexpectedEof | Kind::BrokenPipe => {
-                Fault::Passing(e.to_string())
+                Fault::Passing(DownloadProblem::Connection(e.to_string()))
             }
             _ => Fault::Unreachable(e.to_string()),
         },
         ureq::Error::Timeout(_) | ureq::Error::Protocol(_) | ureq::Error::BodyStalled => {
-            Fault::Passing(error.to_string())
+            Fault::Passing(DownloadProblem::Connection(error.to_string()))
         }
-        _ => failed(url, error.to_string()),
+        _ => failed(url, DownloadProblem::Connection(error.to_string())),
     }
 }
 

@@ -6,7 +6,8 @@
 
 use crate::encoding::{Decoded, SAMPLE, TextEncoding};
 use crate::error::{Error, Result};
-use std::collections::BTreeSet;
+use crate::name::DataName;
+use minigpt_files::Action;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
@@ -21,7 +22,7 @@ const KEPT: usize = 1 << 16;
 #[derive(Debug)]
 pub struct InputFile {
     file: File,
-    name: String,
+    name: DataName,
     bytes: u64,
     sample: Vec<u8>,
     encoding: Option<TextEncoding>,
@@ -37,14 +38,13 @@ impl InputFile {
     /// The same for a text whose encoding may be known.
     pub fn open_as(path: &Path, encoding: Option<TextEncoding>) -> Result<Self> {
         if path.as_os_str() == "-" {
-            return Self::spool(&mut io::stdin().lock(), "standard input")?.decoded(encoding);
+            return Self::spool(&mut io::stdin().lock(), &DataName::StandardInput)?.decoded(encoding);
         }
-        let about = std::fs::metadata(path).map_err(|e| Error::io("read", path, e))?;
+        let about = std::fs::metadata(path).map_err(|e| Error::io(Action::Read, path, e))?;
         if about.is_dir() {
-            let why = io::Error::new(io::ErrorKind::IsADirectory, "it is a folder, a file is needed here");
-            return Err(Error::io("read", path, why));
+            return Err(Error::Folder(path.to_owned()));
         }
-        let name = path.display().to_string();
+        let name = DataName::from(path);
         if !about.is_file() {
             return Self::spool(&mut minigpt_files::open_file_or_pipe(path)?, &name)?.decoded(encoding);
         }
@@ -52,23 +52,23 @@ impl InputFile {
         Self::of(file, name, bytes)?.decoded(encoding)
     }
 
-    fn of(file: File, name: String, bytes: u64) -> Result<Self> {
+    fn of(file: File, name: DataName, bytes: u64) -> Result<Self> {
         let mut input = InputFile { file, name, bytes, sample: Vec::new(), encoding: None, replaced: 0 };
         let mut sample = Vec::new();
         let read = input.rewind()?.take(SAMPLE as u64).read_to_end(&mut sample);
-        read.map_err(|e| Error::io_named("read", &input.name, e))?;
+        read.map_err(|e| Error::io_named(Action::Read, &input.name, e))?;
         input.sample = sample;
         Ok(input)
     }
 
-    fn spool(from: &mut dyn Read, name: &str) -> Result<Self> {
+    fn spool(from: &mut dyn Read, name: &DataName) -> Result<Self> {
         let mut file = temporary(name)?;
         let from = &mut Read::take(from, MOST_THROUGH_A_PIPE + 1);
-        let bytes = io::copy(from, &mut file).map_err(|e| Error::io_named("copy", name, e))?;
+        let bytes = io::copy(from, &mut file).map_err(|e| Error::io_named(Action::Copy, name, e))?;
         if bytes > MOST_THROUGH_A_PIPE {
-            return Err(Error::TooMuchThroughAPipe { name: name.to_owned(), limit: MOST_THROUGH_A_PIPE });
+            return Err(Error::TooMuchThroughAPipe { name: name.clone(), limit: MOST_THROUGH_A_PIPE });
         }
-        Self::of(file, name.to_owned(), bytes)
+        Self::of(file, name.clone(), bytes)
     }
 
     /// The same as UTF-8.
@@ -81,12 +81,13 @@ impl InputFile {
         }
         let mut file = io::BufWriter::new(temporary(&self.name)?);
         let Decoded { bytes, replaced } = encoding.decode(self.rewind()?, &mut file, &self.name)?;
-        let file = file.into_inner().map_err(|e| Error::io_named("copy", &self.name, e.into_error()))?;
+        let file =
+            file.into_inner().map_err(|e| Error::io_named(Action::Copy, &self.name, e.into_error()))?;
         Ok(InputFile { encoding: Some(encoding), replaced, ..Self::of(file, self.name, bytes)? })
     }
 
-    /// Its path, or "standard input".
-    pub fn name(&self) -> &str {
+    /// Its path, or standard input.
+    pub fn name(&self) -> &DataName {
         &self.name
     }
 
@@ -112,24 +113,13 @@ impl InputFile {
 
     /// The file from its start.
     pub fn rewind(&self) -> Result<&File> {
-        (&self.file).rewind().map_err(|e| Error::io_named("read", &self.name, e))?;
+        (&self.file).rewind().map_err(|e| Error::io_named(Action::Read, &self.name, e))?;
         Ok(&self.file)
     }
 }
 
-/// The encodings of files, to append to their description: ` in gb18030`. Empty if all are UTF-8.
-pub(crate) fn describe_encodings(files: impl IntoIterator<Item = Option<TextEncoding>>) -> String {
-    let name = |encoding: Option<TextEncoding>| encoding.map_or("UTF-8", TextEncoding::name);
-    let names: BTreeSet<&str> = files.into_iter().map(name).collect();
-    if names.iter().all(|&name| name == "UTF-8") {
-        String::new()
-    } else {
-        format!(" in {}", names.into_iter().collect::<Vec<_>>().join(", "))
-    }
-}
-
-fn temporary(name: &str) -> Result<File> {
-    tempfile::tempfile().map_err(|e| Error::io_named("make a temporary copy of", name, e))
+fn temporary(name: &DataName) -> Result<File> {
+    tempfile::tempfile().map_err(|e| Error::io_named(Action::CopyToTemporary, name, e))
 }
 
 #[cfg(test)]
@@ -138,7 +128,7 @@ pub(crate) mod tests {
 
     /// A file with these bytes.
     pub(crate) fn written(bytes: &[u8]) -> InputFile {
-        InputFile::spool(&mut &bytes[..], "a.jsonl").unwrap()
+        InputFile::spool(&mut &bytes[..], &"a.jsonl".into()).unwrap()
     }
 
     #[test]
@@ -166,9 +156,9 @@ pub(crate) mod tests {
     fn folders_and_missing_files_are_named() {
         let dir = tempfile::tempdir().unwrap();
         let missing = dir.path().join("missing.jsonl");
-        for path in [dir.path(), &missing] {
-            let error = InputFile::open(path).unwrap_err().to_string();
-            assert_eq!(error, format!("could not read {}", path.display()));
-        }
+        let error = |path: &Path| InputFile::open(path).unwrap_err().to_string();
+        assert_eq!(error(&missing), format!("could not read {}", missing.display()));
+        let folder = dir.path();
+        assert_eq!(error(folder), format!("{} is a folder; a file is needed here", folder.display()));
     }
 }

@@ -4,7 +4,7 @@
 //! enough to save the [`Position`].
 
 use crate::batch::Batch;
-use crate::error::{Error, Result};
+use crate::error::{Error, OptionError, Result};
 use crate::random::{Purpose, below, generator, permutation};
 use serde::{Deserialize, Serialize};
 
@@ -113,23 +113,19 @@ impl<D: Dataset> Loader<D> {
     pub fn new(dataset: D, sampling: Sampling) -> Result<Self> {
         let (epoch, size) = (dataset.epoch_examples(), sampling.batch_size as u64);
         if size == 0 {
-            return Err(Error::BadOption("the batch size must be at least 1".to_owned()));
+            return Err(OptionError::BatchSize.into());
         }
         if sampling.order == Order::Shuffled && dataset.examples() > u64::from(u32::MAX) {
             let examples = dataset.examples();
-            return Err(Error::BadOption(format!(
-                "{examples} examples are too many to shuffle: draw at random"
-            )));
+            return Err(OptionError::TooManyToShuffle { examples }.into());
         }
         let positions = size.min(epoch).saturating_mul(dataset.cols() as u64);
         if positions > MAX_POSITIONS {
-            return Err(Error::BadOption(format!("a batch of {positions} positions is too large")));
+            return Err(OptionError::BatchTooLarge { positions }.into());
         }
         let batches = if sampling.drop_last { epoch / size } else { epoch.div_ceil(size) };
         if batches == 0 {
-            return Err(Error::BadOption(format!(
-                "the data set has {epoch} examples, too few for one batch of {size}: use a smaller batch"
-            )));
+            return Err(OptionError::TooFewExamples { examples: epoch, size }.into());
         }
         Ok(Loader { dataset, sampling, batches, position: Position::default(), shuffled: None })
     }

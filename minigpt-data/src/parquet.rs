@@ -7,16 +7,18 @@ use crate::row_file::Each;
 /// Gives all rows of a file to `each`.
 #[cfg(feature = "parquet")]
 pub(crate) fn read(input: &InputFile, each: Each) -> Result<()> {
+    use crate::bad_row::BadRow;
     use crate::error::Error;
     use crate::row::Row;
     use crate::row_file::Found;
+    use minigpt_files::Action;
     use parquet::file::reader::{FileReader, SerializedFileReader};
 
     let bad = |e: parquet::errors::ParquetError| Error::BadParquet {
-        name: input.name().to_owned(),
+        name: input.name().clone(),
         problem: e.to_string(),
     };
-    let file = input.rewind()?.try_clone().map_err(|e| Error::io_named("read", input.name(), e))?;
+    let file = input.rewind()?.try_clone().map_err(|e| Error::io_named(Action::Read, input.name(), e))?;
     let reader = SerializedFileReader::new(file).map_err(bad)?;
     for (number, row) in (1..).zip(reader.get_row_iter(None).map_err(bad)?) {
         let found = match row {
@@ -24,7 +26,7 @@ pub(crate) fn read(input: &InputFile, each: Each) -> Result<()> {
                 .get_column_iter()
                 .map(|(name, field)| (name.clone(), value(field)))
                 .collect())),
-            Err(error) => Found::Bad(error.to_string()),
+            Err(error) => Found::Bad(BadRow::Unreadable(error.to_string())),
         };
         if !each(number, found)? {
             break;
@@ -63,7 +65,7 @@ fn value(field: &parquet::record::Field) -> serde_json::Value {
 /// This build can't.
 #[cfg(not(feature = "parquet"))]
 pub(crate) fn read(input: &InputFile, _each: Each) -> Result<()> {
-    Err(crate::error::Error::NoParquet { name: input.name().to_owned() })
+    Err(crate::error::Error::NoParquet { name: input.name().clone() })
 }
 
 #[cfg(test)]

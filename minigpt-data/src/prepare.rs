@@ -5,7 +5,7 @@
 //! validation, each part encoded on its own. Between the files of a folder goes the tokenizer's
 //! `<|endoftext|>`, where it has one.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Unsuitable};
 use crate::prepared::{META, PartMeta, PreparedMeta, SourceMeta, TRAIN, VAL};
 use crate::record_file::ReadOptions;
 use crate::source::Source;
@@ -57,8 +57,7 @@ pub fn prepare(
     progress: &mut dyn FnMut(PrepareStage, u64, u64),
 ) -> Result<PreparedMeta> {
     let Source::Text(source) = Source::open(input, None, &options.read)? else {
-        let name = input.display();
-        return Err(Error::BadOption(format!("{name} is not text: give it to training as it is")));
+        return Err(Unsuitable::PrepareExamples(input.to_owned()).into());
     };
     let total = source.bytes();
     let folder = OutputFolder::create(out, options.force, FILES)?;
@@ -79,8 +78,7 @@ pub fn prepare(
         parts.push(chunk)
     })?;
     if again != summary {
-        let why = std::io::Error::other("it changed while it was being read");
-        return Err(Error::io_named("read", source.name(), why));
+        return Err(Error::Changed(source.name().clone()));
     }
     let (train_file, val_file) = parts.finish()?;
     let train = PartMeta { tokens: train_file.finish()?, characters: train };
@@ -94,7 +92,7 @@ pub fn prepare(
 
 fn described(source: &TextSource, summary: &TextSummary) -> SourceMeta {
     SourceMeta {
-        name: source.name().to_owned(),
+        name: source.name().to_string(),
         files: summary.files,
         left_out: summary.left_out,
         cleaned: summary.cleaned,

@@ -5,7 +5,8 @@
 
 use crate::error::{Error, Result};
 use crate::text_reader::Cleaned;
-use crate::tokens::{IdWidth, Tokens};
+use crate::tokens::{IdWidth, Tokens, TokensProblem};
+use minigpt_files::Action;
 use minigpt_tokenizer::Tokenizer;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -101,26 +102,24 @@ impl PreparedMeta {
 
     pub(crate) fn write(&self, folder: &Path) -> Result<()> {
         let path = folder.join(META);
-        let mut json = serde_json::to_vec_pretty(self).map_err(|e| Error::io("write", &path, e.into()))?;
+        let mut json =
+            serde_json::to_vec_pretty(self).map_err(|e| Error::io(Action::Write, &path, e.into()))?;
         json.push(b'\n');
-        fs::write(&path, json).map_err(|e| Error::io("write", &path, e))
+        fs::write(&path, json).map_err(|e| Error::io(Action::Write, &path, e))
     }
 
     /// The description in a folder, where there is one.
     fn read(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(META);
-        let bad = |problem: String| Error::BadTokens { path: path.clone(), problem };
+        let bad = |problem| Error::BadTokens { path: path.clone(), problem };
         let json = match minigpt_files::read_file(&path, META_LIMIT) {
             Err(error) if error.is_missing() => return Ok(None),
             json => json?,
         };
         let meta: PreparedMeta =
-            serde_json::from_slice(&json).map_err(|e| bad(format!("not a description: {e}")))?;
+            serde_json::from_slice(&json).map_err(|e| bad(TokensProblem::BadMeta(e.to_string())))?;
         if meta.format != FORMAT || meta.version != 1 {
-            return Err(bad(format!(
-                "{:?} {} is not a format this version reads",
-                meta.format, meta.version
-            )));
+            return Err(bad(TokensProblem::OtherFormat { format: meta.format, version: meta.version }));
         }
         Ok(Some(meta))
     }
@@ -171,8 +170,7 @@ fn part(folder: &Path, name: &str, dtype: IdWidth, described: Option<PartMeta>) 
     let tokens = Tokens::open(&path, dtype)?;
     match described {
         Some(described) if described.tokens != tokens.len() => {
-            let (here, there) = (tokens.len(), described.tokens);
-            let problem = format!("{here} tokens, but {META} says {there}: prepare the data again");
+            let problem = TokensProblem::OtherCount { tokens: tokens.len(), described: described.tokens };
             Err(Error::BadTokens { path, problem })
         }
         _ => Ok(tokens),
@@ -182,8 +180,7 @@ fn part(folder: &Path, name: &str, dtype: IdWidth, described: Option<PartMeta>) 
 fn tokenizer(folder: &Path, described: &TokenizerMeta) -> Result<Tokenizer> {
     let tokenizer = Tokenizer::open(folder)?;
     if tokenizer.fingerprint() != described.fingerprint {
-        let problem =
-            format!("the tokenizer beside it is not the one that {META} names: prepare the data again");
+        let problem = TokensProblem::ChangedTokenizer;
         return Err(Error::BadTokens { path: folder.to_owned(), problem });
     }
     Ok(tokenizer)

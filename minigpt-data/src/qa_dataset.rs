@@ -2,8 +2,9 @@
 
 use crate::bad_lines::BadLines;
 use crate::batch::{Batch, MAX_COLS};
-use crate::error::{Error, Result};
+use crate::error::{Error, OptionError, Result, Unsuitable};
 use crate::loader::Dataset;
+use crate::name::DataName;
 use crate::qa_encoder::{EncodedRecord, Encoder, ExampleFormat};
 use crate::record::Record;
 use crate::record_file::RecordFile;
@@ -93,7 +94,7 @@ impl QaDataset {
     fn empty(pad: u32, stops: Vec<u32>, options: QaOptions) -> Result<Self> {
         let length = options.max_length;
         if !(2..=MAX_COLS).contains(&length) {
-            return Err(Error::BadOption(format!("max_length must be from 2 to {MAX_COLS}, not {length}")));
+            return Err(OptionError::MaxLength { length, most: MAX_COLS }.into());
         }
         let (ids, learned, ends) = (Vec::new(), Vec::new(), Vec::new());
         let (examples, was_cut, summary) = (Vec::new(), Vec::new(), QaSummary::default());
@@ -110,7 +111,7 @@ impl QaDataset {
             let answer = vec![true; ids.len()];
             set.add(EncodedRecord { ids, answer });
         }
-        set.check("the data")?;
+        set.check(&DataName::Memory)?;
         Ok(set)
     }
 
@@ -137,7 +138,7 @@ impl QaDataset {
         for record in records.into_iter().take(limit.map_or(usize::MAX, |limit| limit as usize)) {
             set.push(encoder, record)?;
         }
-        set.check("the data")?;
+        set.check(&DataName::Memory)?;
         Ok(set)
     }
 
@@ -223,7 +224,7 @@ impl QaDataset {
     pub fn with_rehearsal(&self, others: &Self, most: u64) -> Result<Self> {
         let (own, old) = (self.records(), others.records());
         if own == 0 || old == 0 {
-            return Err(Error::BadOption("there is nothing to rehearse".to_owned()));
+            return Err(Unsuitable::NothingToRehearse.into());
         }
         let repeats = (old / own).clamp(1, most.max(1));
         let (rows, all) = (own * repeats, |count: u64| (0..count).map(|i| i as u32).collect::<Vec<_>>());
@@ -260,15 +261,12 @@ impl QaDataset {
     }
 
     /// Refuses a set without examples.
-    pub(crate) fn check(&self, name: &str) -> Result<()> {
+    pub(crate) fn check(&self, name: &DataName) -> Result<()> {
         if self.examples.is_empty() {
-            return Err(Error::BadOption(format!("{name} has no examples")));
+            return Err(Error::NoExamples { name: name.clone() });
         }
         if self.ends.is_empty() {
-            let max = self.options.max_length;
-            return Err(Error::BadOption(format!(
-                "{name}: within max_length {max} there is nothing to learn in any of its examples"
-            )));
+            return Err(Error::NothingToLearn { name: name.clone(), max_length: self.options.max_length });
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! A pair is `question <sep> answer <sep>`; longer conversations go on in the same way. A vocabulary without
 //! `<sep>` uses its `<|endoftext|>` in that place.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, FormatError, Result, Unsuitable};
 use crate::record::{Record, Role, Turn};
 use minigpt_tokenizer::{END_OF_TEXT, Tokenizer};
 use minigpt_tokenizer::{PAD, SEP};
@@ -34,11 +34,7 @@ impl<'a> QaEncoder<'a> {
     /// A vocabulary with neither `<sep>` nor `<|endoftext|>`.
     pub fn new(tokenizer: &'a Tokenizer) -> Result<Self> {
         let separator = tokenizer.special_id(SEP).or_else(|| tokenizer.special_id(END_OF_TEXT));
-        let separator = separator.ok_or_else(|| {
-            Error::BadOption(format!(
-                "this tokenizer has neither {SEP} nor {END_OF_TEXT}, one of which question/answer data needs"
-            ))
-        })?;
+        let separator = separator.ok_or(Unsuitable::NoSeparator)?;
         // Padding is never learned and never looked at: any id will do.
         let pad = tokenizer.special_id(PAD).unwrap_or(separator);
         Ok(QaEncoder { tokenizer, separator, pad })
@@ -88,7 +84,7 @@ impl<'a> QaEncoder<'a> {
 }
 
 /// Encodes a record, or says why it can't be written in this format.
-pub type EncodeRecord = dyn Fn(&Record) -> Result<EncodedRecord, String> + Send + Sync;
+pub type EncodeRecord = dyn Fn(&Record) -> Result<EncodedRecord, FormatError> + Send + Sync;
 
 /// Another way to write examples as ids, for example with the chat template of a model that is trained further.
 #[derive(Clone)]
@@ -124,7 +120,7 @@ impl<'a> Encoder<'a> {
     pub fn encode(&self, record: &Record) -> Result<EncodedRecord> {
         match self {
             Self::Questions(encoder) => encoder.encode(record),
-            Self::Format(format) => (format.encode)(record).map_err(Error::BadOption),
+            Self::Format(format) => (format.encode)(record).map_err(Error::Format),
         }
     }
 

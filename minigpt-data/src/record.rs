@@ -11,6 +11,7 @@
 //!
 //! Further fields are ignored; a missing one or a value that is not text is refused with the reason.
 
+use crate::bad_row::{BadRow, JsonKind};
 use crate::row::{Columns, Row};
 use crate::text_reader::is_blank;
 use serde::{Deserialize, Serialize};
@@ -31,14 +32,12 @@ pub enum Role {
 
 impl Role {
     /// What files call it.
-    fn parse(name: &str) -> Result<Self, String> {
+    fn parse(name: &str) -> Result<Self, BadRow> {
         match name {
             "system" => Ok(Role::System),
             "user" | "human" => Ok(Role::User),
             "assistant" | "gpt" | "bot" | "model" | "chatgpt" => Ok(Role::Assistant),
-            _ => Err(format!(
-                "unknown role {name:?}, expected \"system\", \"user\" (or \"human\") or \"assistant\" (or \"gpt\")"
-            )),
+            _ => Err(BadRow::UnknownRole(name.to_owned())),
         }
     }
 }
@@ -135,20 +134,19 @@ impl Example {
     /// The example of a row, by the names of its columns.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
-    pub fn of_row(row: &Row, columns: &Columns) -> Result<Self, String> {
+    /// What is wrong with it.
+    pub fn of_row(row: &Row, columns: &Columns) -> Result<Self, BadRow> {
         let fields = Fields { row, columns };
         let form = fields.form()?;
         let said = |text: &str| !is_blank(text);
         let record = |turns: Vec<Turn>| {
             let says_something = turns.iter().any(|turn| said(&turn.text));
-            says_something.then_some(Self::Record(form, Record { turns })).ok_or_else(|| BLANK.to_owned())
+            says_something.then_some(Self::Record(form, Record { turns })).ok_or(BadRow::Blank)
         };
         match form {
-            RecordForm::Text => Some(fields.text(TEXT)?)
-                .filter(|text| said(text))
-                .map(Self::Text)
-                .ok_or_else(|| BLANK.to_owned()),
+            RecordForm::Text => {
+                Some(fields.text(TEXT)?).filter(|text| said(text)).map(Self::Text).ok_or(BadRow::Blank)
+            }
             RecordForm::QuestionAnswer => record(fields.pair(QUESTION, ANSWER)?),
             RecordForm::PromptCompletion => record(fields.pair(PROMPT, COMPLETION)?),
             RecordForm::Instruction => record(fields.instruction()?),
@@ -167,11 +165,11 @@ impl Record {
     /// Reads one line of JSON, in any form.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
-    pub fn parse(line: &[u8]) -> Result<Self, String> {
+    /// What is wrong with it.
+    pub fn parse(line: &[u8]) -> Result<Self, BadRow> {
         match Example::of_row(&Row::parse(line)?, &Columns::default())? {
             Example::Record(_, record) => Ok(record),
-            Example::Text(_) => Err("has \"text\" only, neither question nor answer".to_owned()),
+            Example::Text(_) => Err(BadRow::OnlyText),
         }
     }
 
@@ -186,8 +184,6 @@ impl Record {
 fn turn(role: Role, text: String) -> Turn {
     Turn { role, text }
 }
-
-const BLANK: &str = "holds only white space";
 
 /// The names under which a meaning is looked for; the first is the one that is spoken of.
 type Names = &'static [&'static str];
@@ -224,7 +220,7 @@ impl<'a> Fields<'a> {
         self.find(names).is_some()
     }
 
-    fn form(&self) -> Result<RecordForm, String> {
+    fn form(&self) -> Result<RecordForm, BadRow> {
         let chosen = |name: &str| self.columns.has(name);
         let form = if chosen("text") {
             RecordForm::Text
@@ -244,55 +240,52 @@ impl<'a> Fields<'a> {
             RecordForm::Text
         } else {
             return Err(match self.row.names() {
-                names if names.is_empty() => "missing \"question\" and \"answer\"".to_owned(),
-                names => format!(
-                    "has {names}: missing \"question\" and \"answer\" (or \"messages\", \"conversations\", \
-                     \"instruction\", \"prompt\", \"text\")"
-                ),
+                columns if columns.is_empty() => BadRow::NoColumns,
+                columns => BadRow::UnknownForm { columns },
             });
         };
         let dialogue = ["messages", "conversations"].into_iter().filter(|name| self.row.get(name).is_some());
         if dialogue.count() > 0 && self.row.get("answer").is_some() && !chosen("answer") {
-            return Err("has \"messages\" beside \"question\" or \"answer\": one or the other".to_owned());
+            return Err(BadRow::TwoForms);
         }
         Ok(form)
     }
 
-    fn text(&self, names: Names) -> Result<String, String> {
+    fn text(&self, names: Names) -> Result<String, BadRow> {
         match self.find(names) {
-            None => Err(format!("missing {:?}", self.columns.name(names[0]))),
+            None => Err(BadRow::Missing(self.columns.name(names[0]).to_owned())),
             Some((_, Value::String(text))) => Ok(text.clone()),
-            Some((name, other)) => Err(format!("{name:?} is {}, not text", kind(other))),
+            Some((name, other)) => Err(BadRow::NotText { name: name.to_owned(), found: JsonKind::of(other) }),
         }
     }
 
     /// Refuses a row without a column that was chosen, even where the form can do without it. Null is allowed.
-    fn check_chosen(&self, meaning: &str) -> Result<(), String> {
+    fn check_chosen(&self, meaning: &str) -> Result<(), BadRow> {
         let name = self.columns.name(meaning);
         if self.columns.has(meaning) && !self.row.has_column(name) {
-            return Err(format!("missing {name:?}"));
+            return Err(BadRow::Missing(name.to_owned()));
         }
         Ok(())
     }
 
-    fn optional(&self, names: Names) -> Result<Option<String>, String> {
+    fn optional(&self, names: Names) -> Result<Option<String>, BadRow> {
         self.check_chosen(names[0])?;
         if self.has(names) { self.text(names).map(Some) } else { Ok(None) }
     }
 
-    fn pair(&self, question: Names, answer: Names) -> Result<Vec<Turn>, String> {
+    fn pair(&self, question: Names, answer: Names) -> Result<Vec<Turn>, BadRow> {
         Ok(vec![turn(Role::User, self.text(question)?), turn(Role::Assistant, self.text(answer)?)])
     }
 
-    fn instruction(&self) -> Result<Vec<Turn>, String> {
+    fn instruction(&self) -> Result<Vec<Turn>, BadRow> {
         let mut turns = Vec::new();
         if let Some(system) = self.optional(&["system"])?.filter(|text| !text.is_empty()) {
             turns.push(turn(Role::System, system));
         }
         self.check_chosen("history")?;
         if let Some((_, history)) = self.find(&["history"]) {
-            let pairs: Vec<(String, String)> = serde_json::from_value(history.clone())
-                .map_err(|_| "\"history\" is not a list of questions with answers".to_owned())?;
+            let pairs: Vec<(String, String)> =
+                serde_json::from_value(history.clone()).map_err(|_| BadRow::History)?;
             for (question, answer) in pairs {
                 turns.extend([turn(Role::User, question), turn(Role::Assistant, answer)]);
             }
@@ -306,19 +299,19 @@ impl<'a> Fields<'a> {
     }
 
     /// A list of objects that say who says what. Each form is also met with the names of the other.
-    fn said(&self, name: &'static str, names: [&str; 2]) -> Result<Vec<Turn>, String> {
+    fn said(&self, name: &'static str, names: [&str; 2]) -> Result<Vec<Turn>, BadRow> {
         let Some(value) = self.row.get(self.columns.name(name)) else {
-            return Err(format!("missing {name:?}"));
+            return Err(BadRow::Missing(name.to_owned()));
         };
         let Value::Array(items) = value else {
-            return Err(format!("{name:?} is {}, not a list", kind(value)));
+            return Err(BadRow::NotAList { name, found: JsonKind::of(value) });
         };
         if items.is_empty() {
-            return Err(format!("{name:?} is empty"));
+            return Err(BadRow::EmptyList(name));
         }
         let turns = items.iter().map(|item| {
             let Value::Object(fields) = item else {
-                return Err(format!("{name:?} holds {}, not objects", kind(item)));
+                return Err(BadRow::NotObjects { name, found: JsonKind::of(item) });
             };
             let [who, what] = if fields.contains_key(names[0]) {
                 names
@@ -329,10 +322,12 @@ impl<'a> Fields<'a> {
             };
             let text = |field: &str| match fields.get(field) {
                 Some(Value::String(text)) => Ok(text.clone()),
-                Some(other) => Err(format!("{field:?} of a message is {}, not text", kind(other))),
+                Some(other) => {
+                    Err(BadRow::MessageNotText { field: field.to_owned(), found: JsonKind::of(other) })
+                }
                 None => {
                     let field = if field == who { names[0] } else { field };
-                    Err(format!("a message has no {field:?}"))
+                    Err(BadRow::MessageWithout(field.to_owned()))
                 }
             };
             Ok(turn(Role::parse(&text(who)?)?, text(what)?))
@@ -341,22 +336,11 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn kind(value: &Value) -> String {
-    match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(_) => "true or false".to_owned(),
-        Value::Number(number) => format!("the number {number}"),
-        Value::String(_) => "text".to_owned(),
-        Value::Array(_) => "a list".to_owned(),
-        Value::Object(_) => "an object".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Example, String> {
+    fn parse(line: &str) -> Result<Example, BadRow> {
         Example::of_row(&Row::parse(line.as_bytes())?, &Columns::default())
     }
 
@@ -400,11 +384,11 @@ mod tests {
         let pair = Example::Record(RecordForm::QuestionAnswer, Record::pair("q", "a"));
         assert_eq!(choose(&[("question", "Q"), ("answer", "A")]), Ok(pair));
         assert_eq!(choose(&[("text", "Q")]), Ok(Example::Text("q".to_owned())));
-        assert_eq!(choose(&[("question", "Q"), ("answer", "B")]), Err("missing \"B\"".to_owned()));
+        assert_eq!(choose(&[("question", "Q"), ("answer", "B")]), Err(BadRow::Missing("B".to_owned())));
         let alpaca = Row::parse(br#"{"instruction":"i","more":null,"output":"o"}"#).unwrap();
         let with_input = |name| Example::of_row(&alpaca, &Columns::new([("input", name)]).unwrap());
         assert!(with_input("more").is_ok());
-        assert_eq!(with_input("mor"), Err("missing \"mor\"".to_owned()));
+        assert_eq!(with_input("mor"), Err(BadRow::Missing("mor".to_owned())));
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! Examples one by one, from one file or several: good rows become records, bad ones are counted and reported.
 
 use crate::bad_lines::BadLines;
+use crate::bad_row::BadRow;
+use crate::description::Encodings;
 use crate::encoding::TextEncoding;
 use crate::error::{Error, Result};
-use crate::input_file::{InputFile, describe_encodings};
+use crate::input_file::InputFile;
+use crate::name::DataName;
 use crate::record::{Example, Record, RecordForm};
 use crate::row::Columns;
 use crate::row_file::{Found, Layout, RowFile};
@@ -24,7 +27,7 @@ pub struct ReadOptions {
 pub struct RecordFile {
     files: Vec<RowFile>,
     columns: Columns,
-    name: String,
+    name: DataName,
 }
 
 /// What a pass over the examples met.
@@ -48,10 +51,10 @@ impl RecordFile {
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
         let input = InputFile::open_as(path, options.encoding)?;
         let layout = Layout::of(Layout::of_name(path), input.sample()).unwrap_or(Layout::Jsonl);
-        Ok(Self::of(vec![RowFile { input, layout }], path.display().to_string(), options))
+        Ok(Self::of(vec![RowFile { input, layout }], path.into(), options))
     }
 
-    pub(crate) fn of(files: Vec<RowFile>, name: String, options: &ReadOptions) -> Self {
+    pub(crate) fn of(files: Vec<RowFile>, name: DataName, options: &ReadOptions) -> Self {
         Self { files, columns: options.columns.clone(), name }
     }
 
@@ -66,8 +69,8 @@ impl RecordFile {
         self.files.len() as u64
     }
 
-    /// The path, or "standard input".
-    pub fn name(&self) -> &str {
+    /// The path, or standard input.
+    pub fn name(&self) -> &DataName {
         match &self.files[..] {
             [one] => one.input.name(),
             _ => &self.name,
@@ -89,9 +92,9 @@ impl RecordFile {
         self.files.iter().find_map(|file| file.input.encoding())
     }
 
-    /// The encodings of all files, see [`describe_encodings`].
-    pub(crate) fn describe_encoding(&self) -> String {
-        describe_encodings(self.files.iter().map(|file| file.input.encoding()))
+    /// The encodings of all files.
+    pub(crate) fn encodings(&self) -> Encodings {
+        Encodings::of(self.files.iter().map(|file| file.input.encoding()))
     }
 
     /// Characters of all files that were not of their encoding, and are U+FFFD now.
@@ -133,7 +136,7 @@ impl RecordFile {
     ) -> Result<RecordSummary> {
         let summary = self.examples(limit, &mut |line, example| match example {
             Example::Record(_, record) => each(line, record).map(|()| None),
-            Example::Text(_) => Ok(Some("has \"text\" only, neither question nor answer".to_owned())),
+            Example::Text(_) => Ok(Some(BadRow::OnlyText)),
         })?;
         if summary.records == 0 {
             return Err(summary.bad.into_error(self.name()));
@@ -180,7 +183,7 @@ impl RecordFile {
     pub(crate) fn examples(
         &self,
         limit: Option<u64>,
-        each: &mut dyn FnMut(u64, Example) -> Result<Option<String>>,
+        each: &mut dyn FnMut(u64, Example) -> Result<Option<BadRow>>,
     ) -> Result<RecordSummary> {
         let mut summary = RecordSummary::default();
         let wanted = |summary: &RecordSummary| limit.is_none_or(|limit| summary.records < limit);
@@ -222,11 +225,12 @@ impl RecordFile {
 mod tests {
     use super::*;
     use crate::bad_lines::BadLine;
+    use crate::bad_row::JsonKind;
     use crate::input_file::tests::written;
 
     fn file(bytes: &[u8]) -> RecordFile {
         let files = vec![RowFile { input: written(bytes), layout: Layout::Jsonl }];
-        RecordFile::of(files, "a".to_owned(), &ReadOptions::default())
+        RecordFile::of(files, "a".into(), &ReadOptions::default())
     }
 
     #[test]
@@ -246,7 +250,10 @@ mod tests {
         assert_eq!((summary.lines, summary.records), (6, 2));
         assert_eq!((summary.bad.total, summary.bad.blank), (3, 1));
         assert_eq!(summary.forms.len(), 2);
-        let first = BadLine { line: 3, reason: "\"question\" is the number 1, not text".to_owned() };
+        let first = BadLine {
+            line: 3,
+            reason: BadRow::NotText { name: "question".to_owned(), found: JsonKind::Number("1".to_owned()) },
+        };
         assert_eq!(summary.bad.first[0], first);
         assert_eq!(file.form().unwrap(), Some(RecordForm::QuestionAnswer));
         assert_eq!(file.read(Some(1), &mut |_, _| Ok(())).unwrap().lines, 1);
@@ -267,7 +274,7 @@ mod tests {
     #[test]
     fn an_error_of_whoever_reads_names_the_line() {
         let file = file(b"{\"question\":\"a\",\"answer\":\"b\"}\n");
-        let failed = file.read(None, &mut |_, _| Err(Error::BadOption("no".to_owned()))).unwrap_err();
+        let failed = file.read(None, &mut |_, _| Err(Error::NotThere { url: "no".to_owned() })).unwrap_err();
         assert!(matches!(failed, Error::Line { line: 1, .. }), "{failed:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! The SHA-256 that was recorded beside a file (`FILE.sha256`, as `sha256sum` writes it).
 
 use crate::error::{Error, Result};
+use minigpt_files::Action;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ pub(crate) fn recorded(path: &Path) -> Option<String> {
 pub(crate) fn record(path: &Path, sha256: &str) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let record = record_path(path);
-    fs::write(&record, format!("{sha256}  {name}\n")).map_err(|e| Error::io("write", &record, e))
+    fs::write(&record, format!("{sha256}  {name}\n")).map_err(|e| Error::io(Action::Write, &record, e))
 }
 
 /// A path with something after its name.

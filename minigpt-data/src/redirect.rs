@@ -1,22 +1,27 @@
-//! Where a server may send us on to, and which servers are shown a token.
+//! Which redirects are followed, and which servers are sent a token.
 
+use crate::download_problem::DownloadProblem;
 use std::net::IpAddr;
 use ureq::http::Uri;
 
-/// How often in a row we let ourselves be sent on.
+/// Redirects that are followed in a row.
 pub(crate) const MOST_REDIRECTS: usize = 10;
 
-/// An address that can be asked.
-pub(crate) fn address(url: &str) -> Result<Uri, String> {
-    let uri: Uri = url.parse().map_err(|e| format!("{url:?} is no address: {e}"))?;
+/// Parses an http or https URL.
+pub(crate) fn address(url: &str) -> Result<Uri, DownloadProblem> {
+    let not_a_url = |e: ureq::http::uri::InvalidUri| DownloadProblem::NotAUrl {
+        url: url.to_owned(),
+        problem: e.to_string(),
+    };
+    let uri: Uri = url.parse().map_err(not_a_url)?;
     match (uri.scheme_str(), uri.host()) {
         (Some("http" | "https"), Some(_)) => Ok(uri),
-        _ => Err(format!("{url:?} is no address that begins with https:// or http://")),
+        _ => Err(DownloadProblem::NotHttp(url.to_owned())),
     }
 }
 
-/// Where `location` leads from `at`. Whoever asked in secret is not sent on in the open.
-pub(crate) fn next(at: &Uri, location: &str) -> Result<Uri, String> {
+/// Where `location` leads from `at`. A redirect from https to http is an error.
+pub(crate) fn next(at: &Uri, location: &str) -> Result<Uri, DownloadProblem> {
     let (scheme, authority) = (at.scheme_str().unwrap_or_default(), at.authority());
     let origin = format!("{scheme}://{}", authority.map_or("", |authority| authority.as_str()));
     let next = if location.starts_with("//") {
@@ -31,10 +36,7 @@ pub(crate) fn next(at: &Uri, location: &str) -> Result<Uri, String> {
     };
     let next = address(&next)?;
     if scheme == "https" && next.scheme_str() != Some("https") {
-        return Err(format!(
-            "the server sends us on from https to {:?}, which anybody could read",
-            next.to_string()
-        ));
+        return Err(DownloadProblem::LeavesHttps(next.to_string()));
     }
     Ok(next)
 }
@@ -82,7 +84,7 @@ mod tests {
         for location in
             ["http://hub.example/a", "ftp://hub.example/a", "file:///etc/passwd", "https://", "\u{1b}[2J"]
         {
-            let error = next(&at, location).unwrap_err();
+            let error = next(&at, location).unwrap_err().to_string();
             assert!(!error.contains('\u{1b}'), "{error:?}");
         }
         assert_eq!(

@@ -1,14 +1,17 @@
 //! One row of a file of examples: named values, whatever the file's format.
 
+use crate::bad_row::{BadRow, JsonProblem};
+use crate::description::Description;
 use crate::error::{Error, Result};
+use crate::name::DataName;
 use crate::record::RecordForm;
-use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Which columns to read, by what they mean ([`RecordForm::meanings`]). Those that are not named have their usual names.
+/// Which columns to read, by what they mean ([`RecordForm::meanings`]). Columns that are not chosen have their default names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Pairs", into = "Pairs")]
 pub struct Columns(Pairs);
@@ -30,21 +33,19 @@ impl Columns {
         for (meaning, name) in pairs {
             let (meaning, name) = (meaning.into(), name.into());
             if !RecordForm::ALL.iter().any(|form| form.meanings().contains(&meaning.as_str())) {
-                return Err(unknown_meaning(&meaning));
+                return Err(unknown_meaning(meaning).into());
             }
             if name.is_empty() {
-                return Err(Error::BadOption(format!("columns: {meaning} has no name")));
+                return Err(ColumnsError::Unnamed(meaning).into());
             }
             if columns.insert(meaning.clone(), name).is_some() {
-                return Err(Error::BadOption(format!("columns: {meaning} is given twice")));
+                return Err(ColumnsError::Twice(meaning).into());
             }
         }
         let columns = Self(columns);
         if !RecordForm::ALL.into_iter().any(|form| columns.meanings().all(|it| form.meanings().contains(&it)))
         {
-            let meanings: Vec<&str> = columns.meanings().collect();
-            let message = format!("columns: no form of example has {} together", meanings.join(", "));
-            return Err(Error::BadOption(message));
+            return Err(ColumnsError::NotTogether(columns.meanings().map(str::to_owned).collect()).into());
         }
         Ok(columns)
     }
@@ -64,7 +65,7 @@ impl Columns {
         self.0.get(meaning).map_or(meaning, String::as_str)
     }
 
-    /// Whether somebody chose a column of this meaning.
+    /// Whether a column of this meaning was chosen.
     pub fn has(&self, meaning: &str) -> bool {
         self.0.contains_key(meaning)
     }
@@ -84,17 +85,39 @@ impl From<Columns> for Pairs {
     }
 }
 
-/// Says which meaning was probably meant, or which there are.
-fn unknown_meaning(meaning: &str) -> Error {
-    let known: Vec<&str> = RecordForm::ALL.iter().flat_map(|form| form.meanings()).copied().collect();
-    let near = known.iter().map(|known| (strsim::osa_distance(meaning, known), *known)).min();
-    Error::BadOption(match near {
+/// Columns that can't be read as chosen.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's text says what it is")]
+pub enum ColumnsError {
+    #[error("columns: unknown meaning {meaning:?}; did you mean {near}?")]
+    UnknownMeaning { meaning: String, near: &'static str },
+    #[error("columns: unknown meaning {0:?}; a column may mean {known}", known = meanings().collect::<Vec<_>>().join(", "))]
+    NoMeaning(String),
+    #[error("columns: {0} has no name")]
+    Unnamed(String),
+    #[error("columns: {0} is given twice")]
+    Twice(String),
+    #[error("columns: no form of example has {} together", .0.join(", "))]
+    NotTogether(Vec<String>),
+    #[error("columns are chosen, but {name} is {read_as}, which has no columns")]
+    NoColumns { name: DataName, read_as: Description },
+    #[error("columns: {name} is {read_as}, in which no column means {meaning}")]
+    NoSuchColumn { name: DataName, read_as: Description, meaning: String },
+}
+
+/// All that a column may mean.
+pub(crate) fn meanings() -> impl Iterator<Item = &'static str> {
+    RecordForm::ALL.iter().flat_map(|form| form.meanings()).copied()
+}
+
+fn unknown_meaning(meaning: String) -> ColumnsError {
+    match meanings().map(|known| (strsim::osa_distance(&meaning, known), known)).min() {
         // A third of its letters may be wrong, as in the names of settings.
         Some((wrong, near)) if 3 * wrong <= meaning.chars().count().max(near.len()) => {
-            format!("columns: unknown meaning {meaning:?}; did you mean {near}?")
+            ColumnsError::UnknownMeaning { meaning, near }
         }
-        _ => format!("columns: unknown meaning {meaning:?}; a column may mean {}", known.join(", ")),
-    })
+        _ => ColumnsError::NoMeaning(meaning),
+    }
 }
 
 /// Named values in the order of the file.
@@ -114,7 +137,7 @@ impl Row {
         self.0.iter().any(|(column, _)| column.eq_ignore_ascii_case(name))
     }
 
-    /// It as a line of JSON, its columns in their order.
+    /// The row as a line of JSON, columns in order.
     pub fn to_json(&self) -> String {
         let text = |name: &str| Value::from(name).to_string();
         let fields: Vec<String> =
@@ -131,15 +154,23 @@ impl Row {
     /// Reads one line of JSON.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
-    pub fn parse(line: &[u8]) -> Result<Self, String> {
+    /// A line that is not a JSON object, or that has a field twice.
+    pub fn parse(line: &[u8]) -> Result<Self, BadRow> {
         let text = std::str::from_utf8(line)
-            .map_err(|e| format!("not UTF-8: 0x{:02x} at byte {}", line[e.valid_up_to()], e.valid_up_to()))?;
-        serde_json::from_str(text).map_err(|e| in_words(&e))
+            .map_err(|e| BadRow::NotUtf8 { byte: line[e.valid_up_to()], at: e.valid_up_to() })?;
+        let row: Self = serde_json::from_str(text).map_err(|error| {
+            let problem = JsonProblem::of(&error);
+            if error.is_data() { BadRow::NotARow(problem) } else { BadRow::NotJson(problem) }
+        })?;
+        let names = row.0.iter().map(|(name, _)| name).enumerate();
+        match names.clone().find(|(i, name)| row.0[..*i].iter().any(|(other, _)| other == *name)) {
+            Some((_, name)) => Err(BadRow::Duplicate(name.clone())),
+            None => Ok(row),
+        }
     }
 }
 
-/// An object; a list of values without their keys is none, and a key given twice is a mistake.
+/// Reads an object; a list of values without their keys is refused.
 impl<'de> Deserialize<'de> for Row {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Fields;
@@ -154,9 +185,6 @@ impl<'de> Deserialize<'de> for Row {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Row, A::Error> {
                 let mut row = Row::default();
                 while let Some(key) = map.next_key::<String>()? {
-                    if row.0.iter().any(|(other, _)| *other == key) {
-                        return Err(A::Error::custom(format_args!("duplicate field {key:?}")));
-                    }
                     row.0.push((key, map.next_value()?));
                 }
                 Ok(row)
@@ -164,17 +192,6 @@ impl<'de> Deserialize<'de> for Row {
         }
 
         from.deserialize_map(Fields)
-    }
-}
-
-/// serde_json's message with the column alone: the line is always 1 here.
-fn in_words(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" at line ").next().unwrap_or(&text).replace('`', "\"");
-    let kind = if error.is_data() { "" } else { "not JSON: " };
-    match error.column() {
-        0 => format!("{kind}{text}"),
-        column => format!("{kind}{text} (column {column})"),
     }
 }
 

@@ -1,9 +1,11 @@
 //! Files of rows, read in pieces: JSON lines, a JSON array, CSV, TSV, and Parquet.
 
+use crate::bad_row::BadRow;
 use crate::error::{Error, Result};
 use crate::input_file::InputFile;
 use crate::lines::{Line, Lines, MAX_LINE};
 use crate::row::Row;
+use minigpt_files::Action;
 use serde::Serialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::Value;
@@ -81,8 +83,8 @@ pub(crate) enum Found {
     Row(Row),
     /// White space only.
     Blank,
-    /// Something that is no row, and why.
-    Bad(String),
+    /// Not a row, and why.
+    Bad(BadRow),
 }
 
 /// Takes what was found at which line or row, counted from 1, and says whether to go on.
@@ -138,7 +140,7 @@ impl RowFile {
             (None, Err(error)) if error.is_io() => Err(self.unreadable(error.into())),
             // What is behind a mistake in an array can't be found any more: it is one bad row.
             (None, Err(error)) => {
-                let reason = format!("not JSON from here on: {error}");
+                let reason = BadRow::NotJsonFromHere(error.to_string());
                 (items.each)(number + 1, Found::Bad(reason)).map(|_| ())
             }
         }
@@ -154,14 +156,14 @@ impl RowFile {
             let found = match table.read_record(&mut record) {
                 Ok(false) => break,
                 Ok(true) if record.len() != names.len() => {
-                    Found::Bad(format!("has {} values, the first line names {}", record.len(), names.len()))
+                    Found::Bad(BadRow::FieldCount { found: record.len(), expected: names.len() })
                 }
                 Ok(true) => {
                     let values = record.iter().map(Value::from);
                     Found::Row(Row(names.iter().cloned().zip(values).collect()))
                 }
                 Err(error) if error.is_io_error() => return Err(self.unreadable(error.into())),
-                Err(error) => Found::Bad(error.to_string()),
+                Err(error) => Found::Bad(BadRow::Unreadable(error.to_string())),
             };
             if !each(number, found)? {
                 break;
@@ -171,7 +173,7 @@ impl RowFile {
     }
 
     fn unreadable(&self, error: std::io::Error) -> Error {
-        Error::io_named("read", self.input.name(), error)
+        Error::io_named(Action::Read, self.input.name(), error)
     }
 }
 
@@ -183,7 +185,7 @@ fn without_mark(line: &[u8]) -> &[u8] {
 /// Sorts a line into one of three kinds. A byte order mark before the first is not part of it.
 fn of_line(line: &Line<'_>) -> Found {
     let Some(bytes) = line.bytes else {
-        return Found::Bad(format!("longer than {} MiB", MAX_LINE >> 20));
+        return Found::Bad(BadRow::TooLong { mib: MAX_LINE >> 20 });
     };
     let bytes = if line.number == 1 { without_mark(bytes) } else { bytes };
     if bytes.iter().all(u8::is_ascii_whitespace) {
@@ -212,7 +214,7 @@ impl<'de> Visitor<'de> for &mut Items<'_> {
             self.number += 1;
             let found = match item {
                 Value::Object(fields) => Found::Row(Row(fields.into_iter().collect())),
-                _ => Found::Bad("not an object".to_owned()),
+                _ => Found::Bad(BadRow::NotAnObject),
             };
             match (self.each)(self.number, found) {
                 Ok(true) => {}
@@ -242,7 +244,7 @@ mod tests {
             let shown = match found {
                 Found::Row(row) => serde_json::to_string(&row.0).unwrap(),
                 Found::Blank => "blank".to_owned(),
-                Found::Bad(reason) => reason,
+                Found::Bad(reason) => reason.to_string(),
             };
             rows.push((number, shown));
             Ok(rows.len() < 4)
@@ -277,7 +279,7 @@ mod tests {
         assert!(broken[1].1.starts_with("not JSON from here on"), "{broken:?}");
         let csv = rows(Layout::Csv, "\u{feff}q,a\n\"1, 2\n3\",x\nonly\n你,好\n".as_bytes());
         assert_eq!(csv[0].1, "[[\"q\",\"1, 2\\n3\"],[\"a\",\"x\"]]");
-        assert_eq!(csv[1].1, "has 1 values, the first line names 2");
+        assert_eq!(csv[1].1, "has 1 values, but the header has 2");
         assert_eq!(csv[2].1, "[[\"q\",\"你\"],[\"a\",\"好\"]]");
         assert_eq!(rows(Layout::Tsv, b"q\ta\nx, y\tz\n")[0].1, "[[\"q\",\"x, y\"],[\"a\",\"z\"]]");
     }

@@ -12,14 +12,17 @@
 
 use crate::builtin;
 use crate::corpus::CorpusKind;
-use crate::error::{Error, Result};
+use crate::description::{Damage, Description};
+use crate::error::{Error, Result, Unsuitable};
 use crate::input_file::InputFile;
+use crate::name::DataName;
 use crate::prepared::{Prepared, TRAIN};
 use crate::record::RecordForm;
 use crate::record_file::{ReadOptions, RecordFile};
-use crate::row::Columns;
+use crate::row::{Columns, ColumnsError};
 use crate::row_file::{Layout, RowFile};
 use crate::text_source::TextSource;
+use minigpt_files::Action;
 use std::path::{Path, PathBuf};
 
 /// The name of rows of random ids.
@@ -66,9 +69,7 @@ impl Source {
     fn find(path: &Path, kind: Option<CorpusKind>, options: &ReadOptions) -> Result<Self> {
         if path == Path::new(builtin::NAME) {
             return match kind {
-                Some(CorpusKind::Text) => {
-                    Err(Error::BadOption("the built-in set is questions and answers, not text".into()))
-                }
+                Some(CorpusKind::Text) => Err(Unsuitable::BuiltInAsText.into()),
                 _ => Ok(Self::BuiltIn),
             };
         }
@@ -94,13 +95,12 @@ impl Source {
         }
     }
 
-    /// What is damaged in it, in a sentence that names its path: characters that were not of the encoding that it is in, and
-    /// are U+FFFD now.
+    /// Characters that were not valid in its encoding, if there were any.
     ///
     /// # Errors
     /// Data that can't be read.
-    pub fn damage(&self, path: &Path) -> Result<Option<String>> {
-        Ok(damage(&path.display().to_string(), self.replaced()?))
+    pub fn damage(&self, path: &Path) -> Result<Option<Damage>> {
+        Ok(Damage::of(path, self.replaced()?))
     }
 
     fn replaced(&self) -> Result<u64> {
@@ -128,48 +128,37 @@ impl Source {
             },
             Self::BuiltIn | Self::Random | Self::Tokens(_) | Self::Text(_) => None,
         };
-        let (name, what) = (path.display(), self.describe()?);
+        let (name, read_as) = (DataName::from(path), self.describe()?);
         let Some(form) = form else {
-            return Err(Error::BadOption(format!(
-                "columns are chosen, but {name} is {what}, which has none"
-            )));
+            return Err(ColumnsError::NoColumns { name, read_as }.into());
         };
         match columns.meanings().find(|meaning| !form.meanings().contains(meaning)) {
             None => Ok(()),
-            Some(meaning) => Err(Error::BadOption(format!(
-                "columns: {name} is {what}, in which no column means {meaning}"
-            ))),
+            Some(meaning) => {
+                Err(ColumnsError::NoSuchColumn { name, read_as, meaning: meaning.to_owned() }.into())
+            }
         }
     }
 
-    /// In words: "JSON lines of questions and answers".
+    /// What it is read as: "JSON lines of questions and answers".
     ///
     /// # Errors
     /// Data that can't be read.
-    pub fn describe(&self) -> Result<String> {
+    pub fn describe(&self) -> Result<Description> {
         Ok(match self {
-            Self::BuiltIn => "the built-in questions and answers".to_owned(),
-            Self::Random => "rows of random ids".to_owned(),
-            Self::Tokens(_) => "prepared tokens".to_owned(),
+            Self::BuiltIn => Description::BuiltIn,
+            Self::Random => Description::Random,
+            Self::Tokens(_) => Description::Tokens,
             Self::Text(text) => text.describe()?,
-            Self::Records(records) => {
-                let form = records.form()?.map_or_else(String::new, |form| format!(" of {form}"));
-                format!("{}{form}{}", records.layout(), records.describe_encoding())
-            }
-            Self::Parts { train, val } => match val {
-                Some(_) => format!("{}, in two parts", train.describe()?),
-                None => format!("{}, the training part", train.describe()?),
+            Self::Records(records) => Description::Rows {
+                layout: records.layout(),
+                form: records.form()?,
+                encodings: records.encodings(),
             },
+            Self::Parts { train, val } => {
+                Description::Parts { train: Box::new(train.describe()?), has_validation: val.is_some() }
+            }
         })
-    }
-}
-
-/// A note about data in which `replaced` characters were not valid in its encoding, or `None` if all were.
-pub fn damage(name: &str, replaced: u64) -> Option<String> {
-    match replaced {
-        0 => None,
-        1 => Some(format!("{name} is damaged: 1 broken character is U+FFFD now")),
-        n => Some(format!("{name} is damaged: {n} broken characters are U+FFFD now")),
     }
 }
 
@@ -179,12 +168,12 @@ fn file(path: &Path, kind: Option<CorpusKind>, options: &ReadOptions) -> Result<
     let Some(layout) = layout.or((kind == Some(CorpusKind::Qa)).then_some(Layout::Jsonl)) else {
         return Ok(Source::Text(TextSource::of_file(input, None)?));
     };
-    let name = input.name().to_owned();
+    let name = input.name().clone();
     let records = RecordFile::of(vec![RowFile { input, layout }], name, options);
     let as_it_is =
         kind == Some(CorpusKind::Text) && layout != Layout::Parquet && !options.columns.has("text");
     if as_it_is && records.form()? != Some(RecordForm::Text) {
-        // Asked for as text, and read so, word by word.
+        // Text was asked for: the rows are read as they are written.
         return Ok(Source::Text(TextSource::of_file(records.into_input()?, Some(layout))?));
     }
     rows(records, kind)
@@ -224,7 +213,7 @@ fn folder(path: &Path, kind: Option<CorpusKind>, options: &ReadOptions) -> Resul
             if files.is_empty() {
                 return Err(error);
             }
-            rows(RecordFile::of(files, path.display().to_string(), options), kind)
+            rows(RecordFile::of(files, path.into(), options), kind)
         }
         text => Ok(Source::Text(text?)),
     }
@@ -232,9 +221,9 @@ fn folder(path: &Path, kind: Option<CorpusKind>, options: &ReadOptions) -> Resul
 
 /// The files of rows in a folder, in the order of their names.
 fn row_files(folder: &Path, options: &ReadOptions) -> Result<Vec<RowFile>> {
-    let entries = std::fs::read_dir(folder).map_err(|e| Error::io("read", folder, e))?;
+    let entries = std::fs::read_dir(folder).map_err(|e| Error::io(Action::Read, folder, e))?;
     let mut paths: Vec<PathBuf> = entries
-        .map(|entry| entry.map(|entry| entry.path()).map_err(|e| Error::io("read", folder, e)))
+        .map(|entry| entry.map(|entry| entry.path()).map_err(|e| Error::io(Action::Read, folder, e)))
         .collect::<Result<_>>()?;
     paths.retain(|path| path.is_file() && Layout::of_name(path).is_some());
     paths.sort();

@@ -5,14 +5,16 @@
 
 use crate::bad_lines::BadLines;
 use crate::corpus::CorpusKind;
-use crate::error::{Error, Result};
+use crate::error::{Error, OptionError, Result, Unsuitable};
+use crate::name::DataName;
 use crate::random::{Purpose, generator, permutation};
 use crate::record_file::{ReadOptions, RecordFile};
 use crate::source::Source;
 use crate::text_parts::train_characters;
 use crate::text_source::{TextChunk, TextSource, first_characters};
-use minigpt_files::{NewFolder, OutputFolder, move_file};
+use minigpt_files::{Action, NewFolder, OutputFolder, move_file};
 use serde::Serialize;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -41,11 +43,30 @@ pub struct SplitOptions {
     pub read: ReadOptions,
 }
 
+/// What a split counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SplitUnit {
+    /// Lines or rows with an example each.
+    Lines,
+    /// The characters of a text.
+    Characters,
+}
+
+impl fmt::Display for SplitUnit {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lines => "lines",
+            Self::Characters => "characters",
+        })
+    }
+}
+
 /// What a split did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SplitReport {
-    /// What was split: `lines`, or the `characters` of a text.
-    pub unit: &'static str,
+    /// What was counted and split.
+    pub unit: SplitUnit,
     /// Lines (or characters) of the input.
     pub lines: u64,
     /// Those in the training file.
@@ -69,10 +90,9 @@ pub struct SplitReport {
 /// A ratio that is not between 0 and 1, or more examples than can be numbered.
 pub fn split_order(count: u64, ratio: f64, seed: u64) -> Result<(Vec<u32>, usize)> {
     if !(0.0..=1.0).contains(&ratio) {
-        return Err(Error::BadOption(format!("the ratio must be between 0 and 1, not {ratio}")));
+        return Err(OptionError::Ratio(ratio).into());
     }
-    let count = u32::try_from(count)
-        .map_err(|_| Error::BadOption(format!("{count} examples are more than can be shuffled")))?;
+    let count = u32::try_from(count).map_err(|_| OptionError::TooManyToSplit { examples: count })?;
     let order = permutation(&mut generator(seed, Purpose::Split, 0, 0), count);
     Ok((order, (f64::from(count) * ratio) as usize))
 }
@@ -92,9 +112,9 @@ pub fn split(
         Source::Records(records) => split_records(input, &records, options, progress),
         Source::Text(text) => split_text(input, &text, options, progress),
         Source::BuiltIn | Source::Tokens(_) | Source::Parts { .. } => {
-            Err(Error::BadOption(format!("{} is split already", input.display())))
+            Err(Unsuitable::AlreadySplit(input.to_owned()).into())
         }
-        Source::Random => Err(Error::BadOption("random rows have nothing to be split".to_owned())),
+        Source::Random => Err(Unsuitable::RandomSplit.into()),
     }
 }
 
@@ -122,7 +142,7 @@ fn split_records(
     let [train, val] = place.finish()?;
     let (train_lines, val_lines) = (cut as u64, summary.records - cut as u64);
     Ok(SplitReport {
-        unit: "lines",
+        unit: SplitUnit::Lines,
         lines: summary.lines,
         train_lines,
         val_lines,
@@ -151,7 +171,7 @@ fn split_text(
         let (first, characters) = first_characters(chunk, left);
         left -= characters;
         for (part, text) in [(0, first), (1, &chunk[first.len()..])] {
-            place.parts[part].write_all(text.as_bytes()).map_err(|e| Error::io("write", input, e))?;
+            place.parts[part].write_all(text.as_bytes()).map_err(|e| Error::io(Action::Write, input, e))?;
         }
         done += chunk.len() as u64;
         progress(done, text.bytes());
@@ -160,7 +180,7 @@ fn split_text(
     let [train, val] = place.finish()?;
     let (lines, val_lines) = (count.characters, count.characters - train_lines);
     let (bad, replaced) = (BadLines::default(), count.cleaned.replaced);
-    Ok(SplitReport { unit: "characters", lines, train_lines, val_lines, bad, replaced, train, val })
+    Ok(SplitReport { unit: SplitUnit::Characters, lines, train_lines, val_lines, bad, replaced, train, val })
 }
 
 /// Good rows in a temporary file, each a line, and where they are.
@@ -168,19 +188,19 @@ struct Rows {
     file: BufWriter<File>,
     spans: Vec<(u64, u64)>,
     bytes: u64,
-    name: String,
+    name: DataName,
 }
 
 impl Rows {
-    fn new(name: &str) -> Result<Self> {
+    fn new(name: &DataName) -> Result<Self> {
         let file = tempfile::tempfile();
-        let file = file.map_err(|e| Error::io_named("make a temporary copy of", name, e))?;
+        let file = file.map_err(|e| Error::io_named(Action::CopyToTemporary, name, e))?;
         let file = BufWriter::with_capacity(1 << 18, file);
-        Ok(Self { file, spans: Vec::new(), bytes: 0, name: name.to_owned() })
+        Ok(Self { file, spans: Vec::new(), bytes: 0, name: name.clone() })
     }
 
     fn add(&mut self, line: &[u8]) -> Result<()> {
-        self.file.write_all(line).map_err(|e| Error::io_named("copy", &self.name, e))?;
+        self.file.write_all(line).map_err(|e| Error::io_named(Action::Copy, &self.name, e))?;
         self.spans.push((self.bytes, line.len() as u64));
         self.bytes += line.len() as u64;
         Ok(())
@@ -200,7 +220,7 @@ impl Rows {
             }
             io::Result::Ok(())
         });
-        copied.map_err(|e| Error::io_named("split", &self.name, e))
+        copied.map_err(|e| Error::io_named(Action::Copy, &self.name, e))
     }
 }
 
@@ -223,7 +243,7 @@ impl Place {
         let (staged, folder) = match &options.out {
             Some(out) => (Staged::Folder(OutputFolder::create(out, options.force, FILES)?), out.clone()),
             None if input.as_os_str() == "-" => {
-                return Err(Error::BadOption("name a folder for what comes from standard input".to_owned()));
+                return Err(OptionError::NoFolder.into());
             }
             None => {
                 let beside = input.parent().unwrap_or(Path::new("")).to_owned();
@@ -243,7 +263,7 @@ impl Place {
         };
         let create = |name: &str| {
             let path = path.join(name);
-            let file = File::create(&path).map_err(|e| Error::io("create", &path, e))?;
+            let file = File::create(&path).map_err(|e| Error::io(Action::Create, &path, e))?;
             Ok::<_, Error>(BufWriter::with_capacity(1 << 18, file))
         };
         let parts = [create(names[0])?, create(names[1])?];
@@ -253,7 +273,7 @@ impl Place {
     /// Puts both into their place.
     fn finish(self) -> Result<[PathBuf; 2]> {
         for (mut part, target) in self.parts.into_iter().zip(&self.targets) {
-            part.flush().map_err(|e| Error::io("write", target, e))?;
+            part.flush().map_err(|e| Error::io(Action::Write, target, e))?;
         }
         match self.staged {
             Staged::Folder(folder) => folder.finish()?,

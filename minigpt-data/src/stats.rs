@@ -2,8 +2,9 @@
 
 use crate::bad_lines::BadLines;
 use crate::builtin;
-use crate::error::{Error, Result};
+use crate::error::{Result, Unsuitable};
 use crate::lengths::Lengths;
+use crate::name::DataName;
 use crate::prepared::{Prepared, TokenizerMeta};
 use crate::qa_encoder::QaEncoder;
 use crate::record::Record;
@@ -33,7 +34,7 @@ pub enum Stats {
 #[derive(Debug, Clone)]
 pub struct QaStats {
     /// Where it is.
-    pub name: String,
+    pub name: DataName,
     /// How the ids are made.
     pub tokenizer: TokenizerMeta,
     /// Lengths of whole sequences, separators included.
@@ -54,7 +55,7 @@ pub struct QaStats {
 #[derive(Debug, Clone)]
 pub struct TextStats {
     /// Where it is.
-    pub name: String,
+    pub name: DataName,
     /// Files read.
     pub files: u64,
     /// Files of the folder that were left out.
@@ -79,7 +80,7 @@ pub struct TextStats {
 #[derive(Debug, Clone, Serialize)]
 pub struct TokenStats {
     /// The folder.
-    pub name: String,
+    pub name: DataName,
     /// How wide an id is.
     pub dtype: IdWidth,
     /// Ids for training.
@@ -112,9 +113,9 @@ fn stats_of(source: Source, tokenizer: Option<&TokenizerChoice>, limit: Option<u
             let pairs = builtin::train().into_iter().chain(builtin::held_out());
             let limit = limit.map_or(usize::MAX, |limit| limit as usize);
             let records: Vec<Record> = pairs.take(limit).map(Record::from).collect();
-            record_stats(builtin::NAME, &records, choice).map(Stats::Qa)
+            record_stats(&builtin::NAME.into(), &records, choice).map(Stats::Qa)
         }
-        Source::Random => Err(Error::BadOption("random rows have nothing to be measured".to_owned())),
+        Source::Random => Err(Unsuitable::RandomStats.into()),
         Source::Tokens(folder) => token_stats(&folder, tokenizer, limit).map(Stats::Tokens),
         Source::Text(text) => text_stats(&text, choice, limit).map(Stats::Text),
         // The part that is learned from.
@@ -132,7 +133,7 @@ fn stats_of(source: Source, tokenizer: Option<&TokenizerChoice>, limit: Option<u
 ///
 /// # Errors
 /// A character that the vocabulary lacks.
-pub fn record_stats(name: &str, records: &[Record], choice: &TokenizerChoice) -> Result<QaStats> {
+pub fn record_stats(name: &DataName, records: &[Record], choice: &TokenizerChoice) -> Result<QaStats> {
     let tokenizer = choice.for_records(records)?;
     let mut counting = Counting::new(name, &tokenizer)?;
     records.iter().try_for_each(|record| counting.add(record))?;
@@ -146,9 +147,9 @@ struct Counting<'a> {
 }
 
 impl<'a> Counting<'a> {
-    fn new(name: &str, tokenizer: &'a Tokenizer) -> Result<Self> {
+    fn new(name: &DataName, tokenizer: &'a Tokenizer) -> Result<Self> {
         let stats = QaStats {
-            name: name.to_owned(),
+            name: name.clone(),
             tokenizer: TokenizerMeta::of(tokenizer),
             lengths: Lengths::default(),
             answers: Lengths::default(),
@@ -199,7 +200,7 @@ fn text_stats(source: &TextSource, choice: &TokenizerChoice, limit: Option<u64>)
     }
     let characters = Tokenizer::Char(builder.finish()?);
     Ok(TextStats {
-        name: source.name().to_owned(),
+        name: source.name().clone(),
         files: summary.files,
         left_out: summary.left_out,
         bytes: source.bytes(),
@@ -252,7 +253,7 @@ fn token_stats(folder: &Path, choice: Option<&TokenizerChoice>, limit: Option<u6
     check(&train)?;
     check(&val)?;
     Ok(TokenStats {
-        name: folder.display().to_string(),
+        name: folder.into(),
         dtype: meta.map_or(IdWidth::U16, |meta| meta.dtype),
         train: train.len(),
         val: val.len(),

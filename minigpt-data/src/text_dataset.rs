@@ -1,7 +1,7 @@
 //! Windows of a text: `block_size` ids and the ids that follow each.
 
 use crate::batch::{Batch, MAX_COLS};
-use crate::error::{Error, Result};
+use crate::error::{Error, OptionError, Result};
 use crate::loader::Dataset;
 use crate::tokens::{Tokens, check_ids};
 
@@ -37,13 +37,11 @@ impl TextDataset {
 
     fn new(tokens: Tokens, block_size: usize, vocab_size: usize, overlapping: bool) -> Result<Self> {
         if block_size == 0 || block_size > MAX_COLS {
-            return Err(Error::BadOption(format!(
-                "block_size must be from 1 to {MAX_COLS}, not {block_size}"
-            )));
+            return Err(OptionError::BlockSize { size: block_size, most: MAX_COLS }.into());
         }
         let needed = if overlapping { block_size as u64 + 1 } else { 2 };
         if tokens.len() < needed {
-            let (name, tokens) = (tokens.name().to_owned(), tokens.len());
+            let (name, tokens) = (tokens.name().clone(), tokens.len());
             return Err(Error::TooShort { name, tokens, needed });
         }
         if tokens.len() <= CHECKED_AT_ONCE {

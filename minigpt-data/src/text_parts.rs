@@ -1,6 +1,6 @@
 //! A text as two rows of ids: its first part for training, the rest for validation.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, OptionError, Result};
 use crate::text_reader::is_blank;
 use crate::text_source::{TextChunk, TextSource, TextSummary, first_characters};
 use crate::tokenizer_choice::{Builder, TokenizerChoice};
@@ -53,7 +53,7 @@ pub(crate) fn count_text(
         Ok(())
     })?;
     if blank {
-        return Err(Error::OnlyWhiteSpace { name: source.name().to_owned() });
+        return Err(Error::OnlyWhiteSpace { name: source.name().clone() });
     }
     let tokenizer = match ready {
         Some(tokenizer) => tokenizer,
@@ -72,11 +72,10 @@ pub(crate) struct Counted {
 /// How many characters are for training: nanoGPT's `int(n * 0.9)`.
 pub(crate) fn train_characters(source: &TextSource, summary: &TextSummary, val_fraction: f64) -> Result<u64> {
     if !(0.0..1.0).contains(&val_fraction) {
-        let problem = format!("the validation fraction must be from 0 to below 1, not {val_fraction}");
-        return Err(Error::BadOption(problem));
+        return Err(OptionError::ValFraction(val_fraction).into());
     }
     match (summary.characters as f64 * (1.0 - val_fraction)) as u64 {
-        0 => Err(Error::Empty { name: format!("the training part of {}", source.name()) }),
+        0 => Err(Error::Empty { name: source.name().training_part() }),
         train => Ok(train),
     }
 }

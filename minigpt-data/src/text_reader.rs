@@ -8,8 +8,11 @@
 //! Anything that is not UTF-8 is an error that names the byte.
 
 use crate::error::{Error, Result};
+use crate::name::DataName;
+use minigpt_files::Action;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::fmt;
 use std::io::{self, Read};
 
 /// How much is read at once.
@@ -45,10 +48,40 @@ pub fn is_blank(text: &str) -> bool {
     text.chars().all(|c| c.is_whitespace() || is_invisible(c))
 }
 
+/// What was found where text should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InvalidUtf8 {
+    /// A byte that can't be part of a character.
+    Byte(u8),
+    /// The same in a file that begins as UTF-16 does.
+    Utf16(u8),
+    /// The end of the file, inside a character.
+    EndOfFile,
+}
+
+impl InvalidUtf8 {
+    /// What to do about it, to append to a message.
+    pub(crate) fn hint(self) -> &'static str {
+        match self {
+            Self::Utf16(_) => ": it looks like UTF-16, convert it to UTF-8 first",
+            Self::Byte(_) | Self::EndOfFile => "",
+        }
+    }
+}
+
+impl fmt::Display for InvalidUtf8 {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Byte(byte) | Self::Utf16(byte) => write!(f, "0x{byte:02x}"),
+            Self::EndOfFile => f.write_str("the file ends inside a character"),
+        }
+    }
+}
+
 /// Reads one file as text.
 pub struct TextReader<R> {
     reader: R,
-    name: String,
+    name: DataName,
     buffer: Vec<u8>,
     /// Bytes at the front of the buffer that began a character at the end of the last chunk.
     carried: usize,
@@ -63,11 +96,11 @@ pub struct TextReader<R> {
 
 impl<R: Read> TextReader<R> {
     /// `name` is for messages.
-    pub fn new(reader: R, name: impl Into<String>) -> Self {
+    pub fn new(reader: R, name: impl Into<DataName>) -> Self {
         Self::with_buffer(reader, name, BUFFER)
     }
 
-    fn with_buffer(reader: R, name: impl Into<String>, size: usize) -> Self {
+    fn with_buffer(reader: R, name: impl Into<DataName>, size: usize) -> Self {
         TextReader {
             reader,
             name: name.into(),
@@ -125,7 +158,7 @@ impl<R: Read> TextReader<R> {
                 Ok(0) => break,
                 Ok(n) => filled += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(Error::io_named("read", &self.name, e)),
+                Err(e) => return Err(Error::io_named(Action::Read, &self.name, e)),
             }
         }
         if filled == self.carried && filled > 0 {
@@ -183,12 +216,11 @@ impl<R: Read> TextReader<R> {
             name: self.name.clone(),
             position,
             line: self.lines + before + 1,
-            found: if self.is_cut_off(at) {
-                "the file ends inside a character".to_owned()
-            } else {
-                format!("0x{:02x}", bytes.first().copied().unwrap_or_default())
+            found: match bytes.first().copied().unwrap_or_default() {
+                _ if self.is_cut_off(at) => InvalidUtf8::EndOfFile,
+                byte if utf16 => InvalidUtf8::Utf16(byte),
+                byte => InvalidUtf8::Byte(byte),
             },
-            hint: if utf16 { ": it looks like UTF-16, convert it to UTF-8 first" } else { "" },
         }
     }
 

@@ -5,25 +5,30 @@
 //! folders within it as well; names that start with a dot are left out, links to folders are not followed.
 //! A line end is put between two files where the first has none, so that they never run together.
 
+use crate::bad_row::BadRow;
+use crate::description::{Description, Encodings};
 use crate::error::{Error, Result};
-use crate::input_file::{InputFile, describe_encodings};
-use crate::record::Example;
+use crate::input_file::InputFile;
+use crate::name::DataName;
+use crate::record::{Example, RecordForm};
 use crate::record_file::{ReadOptions, RecordFile};
 use crate::row_file::Layout;
 use crate::text_reader::{Cleaned, TextReader, is_blank};
+use minigpt_files::Action;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// What counts as text in a folder.
 const ENDINGS: [&str; 4] = ["txt", "text", "md", "markdown"];
-const ENDINGS_IN_WORDS: &str = ".txt, .text, .md or .markdown";
+pub(crate) const TEXT_ENDINGS: &str = ".txt, .text, .md or .markdown";
 
 /// One or more files of text that can be read more than once.
 #[derive(Debug)]
 pub struct TextSource {
-    name: String,
+    name: DataName,
     documents: Documents,
     bytes: u64,
     left_out: u64,
@@ -75,14 +80,10 @@ impl TextSource {
         let mut found = Found::default();
         walk(path, &mut found)?;
         if found.files.is_empty() {
-            return Err(Error::NoTextFiles {
-                path: path.to_owned(),
-                endings: ENDINGS_IN_WORDS,
-                others: found.others,
-            });
+            return Err(Error::NoTextFiles { path: path.to_owned(), others: found.others });
         }
         found.files.sort();
-        let name = path.display().to_string();
+        let name = DataName::from(path);
         let Found { files, bytes, others } = found;
         let documents = Documents::Folder(files, options.clone());
         Ok(TextSource { name, documents, bytes, left_out: others, instead: None })
@@ -91,35 +92,33 @@ impl TextSource {
     /// The text of a file, which may be one of rows that somebody wants to read as it is.
     pub(crate) fn of_file(file: InputFile, instead: Option<Layout>) -> Result<Self> {
         refuse_binary(&file)?;
-        let (name, bytes) = (file.name().to_owned(), file.bytes());
+        let (name, bytes) = (file.name().clone(), file.bytes());
         Ok(TextSource { name, documents: Documents::One(file), bytes, left_out: 0, instead })
     }
 
     /// The texts of rows.
     pub(crate) fn of_rows(rows: RecordFile) -> Self {
-        let (name, bytes) = (rows.name().to_owned(), rows.bytes());
+        let (name, bytes) = (rows.name().clone(), rows.bytes());
         TextSource { name, documents: Documents::Rows(rows), bytes, left_out: 0, instead: None }
     }
 
-    /// In words.
-    pub(crate) fn describe(&self) -> Result<String> {
-        let (what, encoding) = match &self.documents {
-            Documents::One(file) => ("text".to_owned(), describe_encodings([file.encoding()])),
+    /// What it is read as.
+    pub(crate) fn describe(&self) -> Result<Description> {
+        Ok(match &self.documents {
+            Documents::One(file) => {
+                Description::Text { encodings: Encodings::of([file.encoding()]), instead_of: self.instead }
+            }
             Documents::Folder(files, options) => {
                 let encoding = |path: &PathBuf| Ok(InputFile::open_as(path, options.encoding)?.encoding());
                 let encodings = files.iter().map(encoding).collect::<Result<Vec<_>>>()?;
-                let what = match files.len() {
-                    1 => "1 file of text".to_owned(),
-                    n => format!("{n} files of text"),
-                };
-                (what, describe_encodings(encodings))
+                Description::Texts { files: files.len() as u64, encodings: Encodings::of(encodings) }
             }
-            Documents::Rows(rows) => (format!("{} of texts", rows.layout()), rows.describe_encoding()),
-        };
-        let instead = self.instead.map_or_else(String::new, |layout| {
-            format!(", as asked for, though it is {layout} that could be read row by row")
-        });
-        Ok(format!("{what}{encoding}{instead}"))
+            Documents::Rows(rows) => Description::Rows {
+                layout: rows.layout(),
+                form: Some(RecordForm::Text),
+                encodings: rows.encodings(),
+            },
+        })
     }
 
     /// Characters of all files that were not of their encoding, and are U+FFFD now.
@@ -141,8 +140,8 @@ impl TextSource {
         matches!(self.documents, Documents::Rows(_))
     }
 
-    /// The path, or "standard input".
-    pub fn name(&self) -> &str {
+    /// The path, or standard input.
+    pub fn name(&self) -> &DataName {
         &self.name
     }
 
@@ -197,7 +196,7 @@ impl TextSource {
             Documents::Rows(rows) => {
                 let read = rows.examples(None, &mut |_, example| match example {
                     Example::Text(text) => reading.file(text.as_bytes(), rows.name()).map(|()| None),
-                    Example::Record(..) => Ok(Some("holds no \"text\"".to_owned())),
+                    Example::Record(..) => Ok(Some(BadRow::NoText)),
                 })?;
                 reading.summary.files = rows.files();
                 reading.summary.bad_rows = read.bad.total;
@@ -211,26 +210,60 @@ impl TextSource {
     }
 }
 
-/// Refuses what nobody would call a text.
+/// What kind of file was found where text should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of file formats")]
+pub enum FileKind {
+    Zip,
+    Gzip,
+    Bzip2,
+    Xz,
+    Zstd,
+    Pdf,
+    Picture,
+    Model,
+    Program,
+    /// Of no known kind.
+    Binary,
+}
+
+impl fmt::Display for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Self::Zip => "a zip archive (or an office document)",
+            Self::Gzip => "compressed with gzip",
+            Self::Bzip2 => "compressed with bzip2",
+            Self::Xz => "compressed with xz",
+            Self::Zstd => "compressed with zstd",
+            Self::Pdf => "a PDF",
+            Self::Picture => "a picture",
+            Self::Model => "a model",
+            Self::Program => "a program",
+            Self::Binary => "a binary file",
+        })
+    }
+}
+
+/// Returns an error if a file is clearly not text.
 fn refuse_binary(file: &InputFile) -> Result<()> {
-    const SIGNS: [(&[u8], &str); 9] = [
-        (b"PK\x03\x04", "a zip archive (or a document of an office program)"),
-        (b"\x1f\x8b", "compressed with gzip"),
-        (b"BZh", "compressed with bzip2"),
-        (b"\xfd7zXZ", "compressed with xz"),
-        (b"\x28\xb5\x2f\xfd", "compressed with zstd"),
-        (b"%PDF-", "a PDF"),
-        (b"\x89PNG", "a picture"),
-        (b"GGUF", "a model"),
-        (b"\x7fELF", "a program"),
+    const SIGNS: [(&[u8], FileKind); 9] = [
+        (b"PK\x03\x04", FileKind::Zip),
+        (b"\x1f\x8b", FileKind::Gzip),
+        (b"BZh", FileKind::Bzip2),
+        (b"\xfd7zXZ", FileKind::Xz),
+        (b"\x28\xb5\x2f\xfd", FileKind::Zstd),
+        (b"%PDF-", FileKind::Pdf),
+        (b"\x89PNG", FileKind::Picture),
+        (b"GGUF", FileKind::Model),
+        (b"\x7fELF", FileKind::Program),
     ];
     let sample = file.sample();
-    let sign = SIGNS.iter().find(|(sign, _)| sample.starts_with(sign)).map(|(_, what)| *what);
+    let sign = SIGNS.iter().find(|(sign, _)| sample.starts_with(sign)).map(|(_, kind)| *kind);
     let is_odd = |&&byte: &&u8| byte < b' ' && !b"\t\n\r\x0c\x1b".contains(&byte);
     let odd = sample.iter().filter(is_odd).count();
     // A stray control character is no reason; one in a hundred bytes is.
-    match sign.or((odd > 8 && odd * 100 > sample.len()).then_some("a binary file")) {
-        Some(what) => Err(Error::Binary { name: file.name().to_owned(), what }),
+    match sign.or((odd > 8 && odd * 100 > sample.len()).then_some(FileKind::Binary)) {
+        Some(kind) => Err(Error::Binary { name: file.name().clone(), kind }),
         None => Ok(()),
     }
 }
@@ -243,18 +276,18 @@ struct Found {
 }
 
 fn walk(folder: &Path, found: &mut Found) -> Result<()> {
-    for entry in fs::read_dir(folder).map_err(|e| Error::io("read", folder, e))? {
-        let entry = entry.map_err(|e| Error::io("read", folder, e))?;
+    for entry in fs::read_dir(folder).map_err(|e| Error::io(Action::Read, folder, e))? {
+        let entry = entry.map_err(|e| Error::io(Action::Read, folder, e))?;
         let path = entry.path();
         if entry.file_name().as_encoded_bytes().starts_with(b".") {
             continue;
         }
-        let kind = entry.file_type().map_err(|e| Error::io("read", &path, e))?;
+        let kind = entry.file_type().map_err(|e| Error::io(Action::Read, &path, e))?;
         if kind.is_dir() {
             walk(&path, found)?;
         } else if is_text(&path) {
             // Follows a link to a file: its length counts, and one that leads nowhere is an error.
-            let about = fs::metadata(&path).map_err(|e| Error::io("read", &path, e))?;
+            let about = fs::metadata(&path).map_err(|e| Error::io(Action::Read, &path, e))?;
             if about.is_file() {
                 found.bytes += about.len();
                 found.files.push(path);
@@ -279,11 +312,11 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn file(&mut self, file: impl Read, name: &str) -> Result<()> {
+    fn file(&mut self, file: impl Read, name: &DataName) -> Result<()> {
         if self.left == 0 {
             return Ok(());
         }
-        let mut reader = TextReader::new(file, name);
+        let mut reader = TextReader::new(file, name.clone());
         let mut first = true;
         while let Some(chunk) = reader.read()? {
             if first && self.summary.characters > 0 {
@@ -397,6 +430,6 @@ mod tests {
         assert!(read(dir.path()).unwrap_err().to_string().ends_with("has no text in it"));
         fs::remove_file(dir.path().join("empty.txt")).unwrap();
         let error = read(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("are read, not 1 other file"), "{error}");
+        assert!(error.contains("not 1 other file"), "{error}");
     }
 }

@@ -1,7 +1,9 @@
 //! Token ids, in memory or in a file of 2- or 4-byte little-endian numbers (nanoGPT's format).
 
 use crate::error::{Error, Result};
-use minigpt_files::ReadAt;
+use crate::name::DataName;
+use crate::prepared::META;
+use minigpt_files::{Action, ReadAt};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -38,7 +40,7 @@ impl IdWidth {
 /// A row of token ids. Cheap to clone: clones share the ids.
 #[derive(Debug, Clone)]
 pub struct Tokens {
-    name: Arc<str>,
+    name: Arc<DataName>,
     store: Store,
     len: u64,
 }
@@ -52,7 +54,7 @@ enum Store {
 impl From<Vec<u32>> for Tokens {
     fn from(ids: Vec<u32>) -> Self {
         let len = ids.len() as u64;
-        Tokens { name: "the text".into(), store: Store::Memory(ids.into()), len }
+        Tokens { name: DataName::Memory.into(), store: Store::Memory(ids.into()), len }
     }
 }
 
@@ -65,12 +67,10 @@ impl Tokens {
         let file = ReadAt::open(path)?;
         let (bytes, width) = (file.len(), dtype.width() as u64);
         if bytes % width != 0 {
-            let problem = format!(
-                "{bytes} bytes is no multiple of {width}: it is cut off, or not a file of {width}-byte ids"
-            );
+            let problem = TokensProblem::NotAMultiple { bytes, width };
             return Err(Error::BadTokens { path: path.to_owned(), problem });
         }
-        let name = path.display().to_string().into();
+        let name = DataName::from(path).into();
         Ok(Tokens { name, store: Store::File(file, dtype), len: bytes / width })
     }
 
@@ -80,8 +80,8 @@ impl Tokens {
         self
     }
 
-    /// The file, or "the text", for messages.
-    pub fn name(&self) -> &str {
+    /// The file, or [`DataName::Memory`].
+    pub fn name(&self) -> &DataName {
         &self.name
     }
 
@@ -169,19 +169,39 @@ fn decode(bytes: &[u8], dtype: IdWidth, to: &mut Vec<u32>) {
 }
 
 /// Finds the first id that a vocabulary does not have.
-pub(crate) fn check_ids(name: &str, start: u64, ids: &[u32], vocab_size: usize) -> Result<()> {
+pub(crate) fn check_ids(name: &DataName, start: u64, ids: &[u32], vocab_size: usize) -> Result<()> {
     let largest = ids.iter().copied().max().unwrap_or(0);
     if (largest as usize) < vocab_size {
         return Ok(());
     }
     let at = ids.iter().position(|&id| id as usize >= vocab_size).unwrap_or(0);
-    let (name, position) = (name.to_owned(), start + at as u64);
+    let (name, position) = (name.clone(), start + at as u64);
     Err(Error::BeyondVocabulary { name, position, id: ids[at], vocab_size })
 }
 
 /// Bytes as lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What is wrong with a folder of prepared tokens.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's text says what it is")]
+pub enum TokensProblem {
+    #[error(
+        "its {bytes} bytes are not a multiple of {width}: it is cut off, or not a file of {width}-byte ids"
+    )]
+    NotAMultiple { bytes: u64, width: u64 },
+    #[error("its tokens were made with another tokenizer than the one given")]
+    OtherTokenizer,
+    #[error("not a valid description: {0}")]
+    BadMeta(String),
+    #[error("{format:?} {version} is not a format that this version reads")]
+    OtherFormat { format: String, version: u32 },
+    #[error("it has {tokens} tokens, but {META} says {described}: prepare the data again")]
+    OtherCount { tokens: u64, described: u64 },
+    #[error("its tokenizer is not the one that {META} describes: prepare the data again")]
+    ChangedTokenizer,
 }
 
 /// Writes a file of ids.
@@ -197,7 +217,7 @@ pub struct TokenWriter {
 impl TokenWriter {
     /// Starts a file; one that is there is overwritten.
     pub fn create(path: &Path, dtype: IdWidth) -> Result<Self> {
-        let file = File::create(path).map_err(|e| Error::io("create", path, e))?;
+        let file = File::create(path).map_err(|e| Error::io(Action::Create, path, e))?;
         Ok(TokenWriter {
             path: path.to_owned(),
             file: BufWriter::with_capacity(1 << 18, file),
@@ -210,21 +230,21 @@ impl TokenWriter {
     /// Appends ids. One that does not fit the width is the tokenizer's mistake, and an error.
     pub fn write(&mut self, ids: &[u32]) -> Result<()> {
         if self.dtype == IdWidth::U16 {
-            check_ids(&self.path.display().to_string(), self.written, ids, 1 << 16)?;
+            check_ids(&self.path.as_path().into(), self.written, ids, 1 << 16)?;
         }
         self.bytes.clear();
         match self.dtype {
             IdWidth::U16 => self.bytes.extend(ids.iter().flat_map(|&id| (id as u16).to_le_bytes())),
             IdWidth::U32 => self.bytes.extend(ids.iter().flat_map(|id| id.to_le_bytes())),
         }
-        self.file.write_all(&self.bytes).map_err(|e| Error::io("write", &self.path, e))?;
+        self.file.write_all(&self.bytes).map_err(|e| Error::io(Action::Write, &self.path, e))?;
         self.written += ids.len() as u64;
         Ok(())
     }
 
     /// Flushes, and says how many ids were written.
     pub fn finish(mut self) -> Result<u64> {
-        self.file.flush().map_err(|e| Error::io("write", &self.path, e))?;
+        self.file.flush().map_err(|e| Error::io(Action::Write, &self.path, e))?;
         Ok(self.written)
     }
 }

@@ -43,30 +43,44 @@ impl Unknown {
         self.0.values().sum()
     }
 
-    /// What becomes of them, in words; none where there are none.
-    pub fn in_words(&self, tokenizer: &Tokenizer) -> Option<String> {
-        let becomes = match tokenizer.special_id(UNK) {
-            Some(_) => format!("stand as {UNK}"),
-            None => "are left out".to_owned(),
-        };
-        (!self.0.is_empty()).then(|| format!("{self} {becomes}: the vocabulary lacks them"))
+    /// What becomes of them, if there are any.
+    pub fn note(&self, tokenizer: &Tokenizer) -> Option<UnknownNote> {
+        let has_unk = tokenizer.special_id(UNK).is_some();
+        (!self.0.is_empty()).then(|| UnknownNote { characters: self.clone(), has_unk })
+    }
+
+    /// The most frequent characters with their counts, and how many others there are.
+    pub fn most_frequent(&self) -> (Vec<(char, u64)>, usize) {
+        /// Characters that are named.
+        const NAMED: usize = 5;
+        let mut characters: Vec<(char, u64)> = self.0.iter().map(|(c, count)| (*c, *count)).collect();
+        characters.sort_by_key(|&(character, count)| (std::cmp::Reverse(count), character));
+        let others = characters.len().saturating_sub(NAMED);
+        characters.truncate(NAMED);
+        (characters, others)
     }
 }
 
-impl fmt::Display for Unknown {
+/// What becomes of characters that a vocabulary lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownNote {
+    /// The characters.
+    pub characters: Unknown,
+    /// Whether the vocabulary has `<unk>` for them; otherwise they are left out.
+    pub has_unk: bool,
+}
+
+impl fmt::Display for UnknownNote {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        /// Characters that are named.
-        const NAMED: usize = 5;
-        let mut characters: Vec<(&char, &u64)> = self.0.iter().collect();
-        characters.sort_by_key(|&(character, count)| (std::cmp::Reverse(*count), *character));
-        let named: Vec<String> = characters
-            .iter()
-            .take(NAMED)
-            .map(|(character, count)| format!("{character:?} × {count}"))
-            .collect();
-        let more = characters.len().saturating_sub(NAMED);
-        let more = if more > 0 { format!(" and {more} others") } else { String::new() };
-        write!(f, "{}{more}", named.join(", "))
+        let (named, others) = self.characters.most_frequent();
+        for (i, (character, count)) in named.iter().enumerate() {
+            write!(f, "{}{character:?} × {count}", if i == 0 { "" } else { ", " })?;
+        }
+        if others > 0 {
+            write!(f, " and {others} others")?;
+        }
+        f.write_str(" are not in the vocabulary and ")?;
+        if self.has_unk { write!(f, "become {UNK}") } else { f.write_str("are left out") }
     }
 }
 
@@ -82,10 +96,10 @@ mod tests {
         let without = tokenizer(&[]);
         let unknown = Unknown::of(&without, "a$b$é");
         assert_eq!(unknown.total(), 3);
-        let words = unknown.in_words(&without).unwrap();
-        assert_eq!(words, "'$' × 2, 'é' × 1 are left out: the vocabulary lacks them");
-        assert!(unknown.in_words(&tokenizer(&[UNK])).unwrap().contains("stand as <unk>"));
-        assert_eq!(Unknown::of(&without, "ab").in_words(&without), None);
+        let note = unknown.note(&without).unwrap().to_string();
+        assert_eq!(note, "'$' × 2, 'é' × 1 are not in the vocabulary and are left out");
+        assert!(unknown.note(&tokenizer(&[UNK])).unwrap().to_string().ends_with("become <unk>"));
+        assert_eq!(Unknown::of(&without, "ab").note(&without), None);
         let named = tokenizer(&[UNK]);
         assert_eq!(Unknown::beside_special(&named, "a<unk>x<<unk>b").characters(), ['<', 'x']);
     }

@@ -1,6 +1,7 @@
 //! Why a file or folder could not be written, replaced, mapped or locked.
 
 use crate::open_folder::present_path;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,80 +10,37 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The crate's error.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
+#[expect(missing_docs, reason = "each variant's text says what it is")]
 pub enum Error {
-    /// The operating system refused.
     #[error("could not {action} {}", path.display())]
-    Io {
-        /// What was being done: "read", "write", "create".
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Io { action: Action, path: PathBuf, source: io::Error },
 
     /// A folder, a pipe or a device where a file is needed.
     #[error("{} is not a regular file", path.display())]
-    NotAFile {
-        /// What it was asked for.
-        path: PathBuf,
-    },
+    NotAFile { path: PathBuf },
 
-    /// A file that is larger than anything of its kind.
-    #[error("{} has more than the {limit} bytes that are read of such a file", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// How many are read at most.
-        limit: u64,
-    },
+    #[error("{} is larger than {limit} bytes, the limit for a file of this kind", path.display())]
+    TooLarge { path: PathBuf, limit: u64 },
 
-    /// Bytes that are not text.
-    #[error("{} is not UTF-8 text: byte {position} is wrong", path.display())]
-    NotText {
-        /// The file.
-        path: PathBuf,
-        /// Offset of the first byte that can't be part of a character.
-        position: usize,
-    },
+    #[error("{} is not UTF-8 text: byte {position} is invalid", path.display())]
+    NotText { path: PathBuf, position: usize },
 
-    /// A file or folder that is in the way.
-    #[error("{} exists already", path.display())]
-    Exists {
-        /// Where it is.
-        path: PathBuf,
-    },
+    #[error("{} already exists", path.display())]
+    Exists { path: PathBuf },
 
-    /// A link where a file is to be written: what it leads to is not this program's.
-    #[error("{} is a link, and what it leads to is not written: remove the link, or choose another place", path.display())]
-    Link {
-        /// The link.
-        path: PathBuf,
-    },
+    #[error("{} is a symbolic link, and its target is not overwritten: remove the link, or choose another path", path.display())]
+    Link { path: PathBuf },
 
-    /// A folder that this process works in and that is no longer where it was.
+    /// A folder that this process works in.
     #[error("the folder {} was removed, or moved to where it can't be found", path.display())]
-    Gone {
-        /// Where it was.
-        path: PathBuf,
-    },
+    Gone { path: PathBuf },
 
-    /// A folder that holds what this program never wrote.
-    #[error("{} also holds {other:?}, which is not ours to delete: choose another folder", path.display())]
-    NotOurs {
-        /// The folder.
-        path: PathBuf,
-        /// The file in it that nobody here wrote.
-        other: String,
-    },
+    /// A folder to be replaced has a file that this program never writes.
+    #[error("{} also contains {other:?}, which this program did not write and does not delete: choose another folder", path.display())]
+    NotOurs { path: PathBuf, other: String },
 
-    /// Another process is writing the same file or folder.
     #[error("another process is writing {}", path.display())]
-    Busy {
-        /// What it is writing.
-        path: PathBuf,
-    },
+    Busy { path: PathBuf },
 }
 
 impl Error {
@@ -92,7 +50,60 @@ impl Error {
     }
 
     /// The system's refusal to do something with a path.
-    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+    pub(crate) fn io(action: Action, path: &Path, source: io::Error) -> Self {
         Self::Io { action, path: present_path(path), source }
+    }
+}
+
+/// What could not be done with a file, in errors of this crate and of those above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "verbs")]
+pub enum Action {
+    Read,
+    Write,
+    Create,
+    Remove,
+    Move,
+    Restore,
+    Lock,
+    Map,
+    Copy,
+    CopyToTemporary,
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Create => "create",
+            Self::Remove => "remove",
+            Self::Move => "move",
+            Self::Restore => "restore",
+            Self::Lock => "lock",
+            Self::Map => "map",
+            Self::Copy => "copy",
+            Self::CopyToTemporary => "make a temporary copy of",
+        })
+    }
+}
+
+/// Why a read failed that the system itself allowed; found inside an [`io::Error`].
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's text says what it is")]
+pub enum ReadProblem {
+    #[error("no program writes to this pipe")]
+    NoWriter,
+    #[error("the file became shorter after it was opened")]
+    Shortened,
+}
+
+impl From<ReadProblem> for io::Error {
+    fn from(problem: ReadProblem) -> Self {
+        let kind = match problem {
+            ReadProblem::NoWriter => io::ErrorKind::TimedOut,
+            ReadProblem::Shortened => io::ErrorKind::UnexpectedEof,
+        };
+        Self::new(kind, problem)
     }
 }

@@ -1,6 +1,6 @@
 //! A single file that appears whole or not at all: written beside its place, synced, renamed.
 
-use crate::error::{Error, Result};
+use crate::error::{Action, Error, Result};
 use crate::folder::{beside, parent, sync_folder};
 use crate::open_folder::present_path;
 use crate::own_file::{is_sole_file, is_still_at, open_for_writing};
@@ -14,7 +14,7 @@ use std::path::Path;
 /// # Errors
 /// The place can't be written, or another process is writing the same file.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    replace_file(path, |file| file.write_all(bytes).map_err(|e| Error::io("write", path, e)))
+    replace_file(path, |file| file.write_all(bytes).map_err(|e| Error::io(Action::Write, path, e)))
 }
 
 /// The same for a file that `write` fills piece by piece. If it fails, nothing has changed.
@@ -30,7 +30,7 @@ pub fn replace_file<E: From<Error>>(
     // The name is always the same, so that what a killed process left is overwritten by the next one.
     let temporary = beside(path, "tmp");
     let file = open_locked(&temporary, path)?;
-    let failed = |e| Error::io("write", path, e);
+    let failed = |e| Error::io(Action::Write, path, e);
     let mut file = BufWriter::new(file);
     let written = write(&mut file).and_then(|()| {
         let file = file.into_inner().map_err(|e| failed(e.into_error()))?;
@@ -52,7 +52,7 @@ pub fn replace_file<E: From<Error>>(
 /// The system refuses.
 pub fn move_file(from: &Path, to: &Path) -> Result<()> {
     check_replaceable(to)?;
-    let failed = |e| Error::io("write", to, e);
+    let failed = |e| Error::io(Action::Write, to, e);
     File::options().read(true).write(true).open(from).and_then(|file| file.sync_all()).map_err(failed)?;
     fs::rename(from, to).map_err(failed)?;
     sync_folder(parent(to))
@@ -77,13 +77,13 @@ pub fn is_there(path: &Path) -> Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
         Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
-        Err(e) => Err(Error::io("read", path, e)),
+        Err(e) => Err(Error::io(Action::Read, path, e)),
     }
 }
 
 /// An empty file that no other process writes; `path` is for messages.
 fn open_locked(temporary: &Path, path: &Path) -> Result<File> {
-    let failed = |e| Error::io("write", path, e);
+    let failed = |e| Error::io(Action::Write, path, e);
     loop {
         // A link of this name would lead the writing elsewhere. Removing it leaves what it leads to alone.
         if is_there(temporary)? && !is_sole_file(temporary) {
@@ -154,7 +154,7 @@ mod tests {
         let path = dir.path().join("a");
         replace_file(&path, |file| {
             assert!(matches!(write_file(&path, b"other"), Err(Error::Busy { .. })));
-            file.write_all(b"first").map_err(|e| Error::io("write", &path, e))
+            file.write_all(b"first").map_err(|e| Error::io(Action::Write, &path, e))
         })
         .unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"first");

@@ -1,6 +1,6 @@
 //! A folder that appears whole or not at all: filled beside its place, synced, and exchanged for what is there.
 
-use crate::error::{Error, Result};
+use crate::error::{Action, Error, Result};
 use crate::file::is_there;
 use crate::open_folder::present_path;
 use crate::output_folder::foreign_entry;
@@ -29,10 +29,10 @@ impl NewFolder {
     pub fn create(target: &Path) -> Result<Self> {
         let under_way = UnderWay::begin();
         let parent = parent(target);
-        fs::create_dir_all(parent).map_err(|e| Error::io("create", parent, e))?;
+        fs::create_dir_all(parent).map_err(|e| Error::io(Action::Create, parent, e))?;
         Self::recover(target)?;
         let new = beside(target, "new");
-        fs::create_dir(&new).map_err(|e| Error::io("create", &new, e))?;
+        fs::create_dir(&new).map_err(|e| Error::io(Action::Create, &new, e))?;
         let lock = lock_folder(&new, target)?;
         Ok(Self { target: target.to_owned(), new, _lock: lock, _under_way: under_way, in_place: false })
     }
@@ -49,7 +49,7 @@ impl NewFolder {
             remove_folder(&new)?;
         }
         if is_there(&old)? && !is_there(target)? {
-            fs::rename(&old, target).map_err(|e| Error::io("restore", target, e))?;
+            fs::rename(&old, target).map_err(|e| Error::io(Action::Restore, target, e))?;
             sync_folder(parent(target))?;
         }
         remove_folder(&old)
@@ -61,7 +61,7 @@ impl NewFolder {
     /// # Errors
     /// The system refuses.
     pub fn recover_all(parent: &Path, ours: impl Fn(&str) -> bool) -> Result<()> {
-        let failed = |e| Error::io("read", parent, e);
+        let failed = |e| Error::io(Action::Read, parent, e);
         for entry in fs::read_dir(parent).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
             let Some((name, suffix)) = name.strip_prefix('.').and_then(|name| name.rsplit_once('.')) else {
@@ -87,7 +87,7 @@ impl NewFolder {
     /// stands there afterwards, whole.
     pub fn put_in_place(mut self) -> Result<()> {
         sync_tree(&self.new)?;
-        let failed = |e| Error::io("write", &self.target, e);
+        let failed = |e| Error::io(Action::Write, &self.target, e);
         if !is_there(&self.target)? {
             fs::rename(&self.new, &self.target).map_err(failed)?;
         } else if exchange(&self.new, &self.target) {
@@ -122,7 +122,7 @@ impl NewFolder {
             return self.put_in_place().map(|()| None);
         }
         sync_tree(&self.new)?;
-        let (aside, failed) = (free_name(&self.target)?, |e| Error::io("write", &self.target, e));
+        let (aside, failed) = (free_name(&self.target)?, |e| Error::io(Action::Write, &self.target, e));
         // The new folder takes the free name first: a kill in between leaves both whole.
         fs::rename(&self.new, &aside).map_err(failed)?;
         self.in_place = true;
@@ -144,7 +144,7 @@ fn rename_if_there(path: &Path, to: &Path) -> Result<bool> {
     match fs::rename(path, to) {
         Ok(()) => Ok(true),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(e) => Err(Error::io("write", path, e)),
+        Err(e) => Err(Error::io(Action::Write, path, e)),
     }
 }
 
@@ -168,7 +168,7 @@ pub fn remove_folder(path: &Path) -> Result<()> {
     remove_tree(&doomed)?;
     match fs::rename(path, &doomed) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(Error::io("remove", path, e)),
+        Err(e) => return Err(Error::io(Action::Remove, path, e)),
         Ok(()) => {}
     }
     remove_tree(&doomed)
@@ -178,7 +178,7 @@ pub fn remove_folder(path: &Path) -> Result<()> {
 fn remove_tree(path: &Path) -> Result<()> {
     let is_folder = fs::symlink_metadata(path).is_ok_and(|about| about.is_dir());
     match if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) } {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io(Action::Remove, path, e)),
         _ => Ok(()),
     }
 }
@@ -200,14 +200,14 @@ pub(crate) fn parent(path: &Path) -> &Path {
 pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     if cfg!(unix) {
         let synced = File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|e| Error::io("write", folder, e))?;
+        synced.map_err(|e| Error::io(Action::Write, folder, e))?;
     }
     Ok(())
 }
 
 /// Makes sure that a folder with all that is in it is on the disk, not only on its way there.
 fn sync_tree(folder: &Path) -> Result<()> {
-    let failed = |path: &Path, e| Error::io("write", path, e);
+    let failed = |path: &Path, e| Error::io(Action::Write, path, e);
     for entry in fs::read_dir(folder).map_err(|e| failed(folder, e))? {
         let entry = entry.map_err(|e| failed(folder, e))?;
         let path = entry.path();

@@ -31,7 +31,7 @@ mod read;
 mod read_at;
 mod under_way;
 
-pub use error::{Error, Result};
+pub use error::{Action, Error, ReadProblem, Result};
 pub use file::{is_there, move_file, replace_file, write_file};
 pub use folder::{NewFolder, remove_folder};
 pub use lock::{Lock, NAME as LOCK};

@@ -1,6 +1,6 @@
 //! One process at a time in a folder.
 
-use crate::error::{Error, Result};
+use crate::error::{Action, Error, Result};
 use crate::open_folder::{entry_path, present_path, target_of};
 use crate::own_file::{has_identity, is_still_at, open_for_writing, set_aside};
 use std::fs::{self, File, TryLockError};
@@ -25,7 +25,7 @@ impl Lock {
     /// # Errors
     /// Another process has it ([`Error::Busy`]), or it can't be written.
     pub fn take(folder: &Path) -> Result<Self> {
-        fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
+        fs::create_dir_all(folder).map_err(|e| Error::io(Action::Create, folder, e))?;
         let open = File::open(folder).ok();
         // Through the open folder: a folder that is moved between the two calls is still the one that gets the lock.
         let file = lock_file(&entry_path(open.as_ref(), folder), folder)?;
@@ -37,7 +37,7 @@ impl Lock {
     /// # Errors
     /// The folder can't be created or locked.
     pub fn create(folder: &Path) -> Result<Option<Self>> {
-        let failed = |e| Error::io("create", folder, e);
+        let failed = |e| Error::io(Action::Create, folder, e);
         if let Some(parent) = folder.parent() {
             fs::create_dir_all(parent).map_err(failed)?;
         }
@@ -103,7 +103,7 @@ fn lock_file(folder: &Path, shown: &Path) -> Result<File> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(Error::Busy { path: shown.to_owned() }),
-        Err(TryLockError::Error(e)) => Err(Error::io("lock", &path, e)),
+        Err(TryLockError::Error(e)) => Err(Error::io(Action::Lock, &path, e)),
     }
 }
 

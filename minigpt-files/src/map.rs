@@ -1,7 +1,7 @@
 //! A file's bytes without reading it into memory: the one place outside of the kernels that needs `unsafe`.
 #![expect(unsafe_code, reason = "a memory map is unsafe by nature; everything around it is not")]
 
-use crate::error::{Error, Result};
+use crate::error::{Action, Error, Result};
 use crate::read::open_file;
 use memmap2::Mmap;
 use std::ops::Range;
@@ -23,7 +23,7 @@ impl Mapped {
         // process could change the file meanwhile: values that matter are checked where they are used. One that makes
         // the file shorter makes reading it a bus error, which ends the process: what reads for long reads a copy or
         // `ReadAt`, and files of this project are only ever replaced whole.
-        let map = unsafe { Mmap::map(&file) }.map_err(|e| Error::io("map", path, e))?;
+        let map = unsafe { Mmap::map(&file) }.map_err(|e| Error::io(Action::Map, path, e))?;
         Ok(Self(Some(Arc::new(map))))
     }
 

@@ -1,7 +1,7 @@
 //! A folder that a person asked for: it replaces what is there only when told to, and only if every file in it is of a
 //! kind that this program writes there. A mistyped path must not delete anybody's work.
 
-use crate::error::{Error, Result};
+use crate::error::{Action, Error, Result};
 use crate::folder::NewFolder;
 use crate::open_folder::present_path;
 use std::fs;
@@ -49,7 +49,7 @@ fn check_target(target: &Path, force: bool, ours: &[&str]) -> Result<()> {
         let mut entries = match fs::read_dir(target) {
             Ok(entries) => entries,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(e) => return Err(Error::io("write", target, e)),
+            Err(e) => return Err(Error::io(Action::Write, target, e)),
         };
         return match entries.next() {
             Some(_) => Err(Error::Exists { path: present_path(target) }),
@@ -71,10 +71,10 @@ pub fn foreign_entry(folder: &Path, ours: &[&str]) -> Result<Option<String>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(Error::io("write", folder, e)),
+        Err(e) => return Err(Error::io(Action::Write, folder, e)),
     };
     for entry in entries {
-        let entry = entry.map_err(|e| Error::io("read", folder, e))?;
+        let entry = entry.map_err(|e| Error::io(Action::Read, folder, e))?;
         let other = entry.file_name().to_string_lossy().into_owned();
         let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
         if !is_file || !ours.iter().any(|name| is_named(&other, name)) {

@@ -1,6 +1,6 @@
 //! Files that this program keeps writing: opened only where they are regular files, never through a link.
 
-use crate::error::{Error, Result};
+use crate::error::{Action, Error, Result};
 use crate::file::is_there;
 use crate::open_folder::present_path;
 use std::fs::{self, File, OpenOptions};
@@ -25,7 +25,7 @@ fn open_regular(path: &Path, options: &mut OpenOptions) -> Result<File> {
         return Err(Error::Link { path: present_path(path) });
     }
     do_not_follow(options);
-    let failed = |e| Error::io("write", path, e);
+    let failed = |e| Error::io(Action::Write, path, e);
     let file = options.open(path).map_err(failed)?;
     if file.metadata().map_err(failed)?.is_file() {
         Ok(file)
@@ -93,7 +93,7 @@ pub(crate) fn has_identity(_file: &File, other: io::Result<fs::Metadata>) -> boo
 /// The system refuses.
 pub fn set_aside(path: &Path) -> Result<PathBuf> {
     let aside = free_name(path)?;
-    fs::rename(path, &aside).map_err(|e| Error::io("move", path, e))?;
+    fs::rename(path, &aside).map_err(|e| Error::io(Action::Move, path, e))?;
     Ok(aside)
 }
 
@@ -103,9 +103,9 @@ pub fn set_aside(path: &Path) -> Result<PathBuf> {
 /// The file can't be read, or the copy can't be written.
 pub fn copy_aside(path: &Path) -> Result<PathBuf> {
     let aside = free_name(path)?;
-    let failed = |e| Error::io("write", &aside, e);
+    let failed = |e| Error::io(Action::Write, &aside, e);
     let mut copy = File::options().write(true).create_new(true).open(&aside).map_err(failed)?;
-    let mut file = File::open(path).map_err(|e| Error::io("read", path, e))?;
+    let mut file = File::open(path).map_err(|e| Error::io(Action::Read, path, e))?;
     io::copy(&mut file, &mut copy).map_err(failed)?;
     Ok(aside)
 }

@@ -1,6 +1,6 @@
 //! Files that are read whole, of a size that is known to be reasonable, and pipes.
 
-use crate::error::{Error, Result};
+use crate::error::{Action, Error, ReadProblem, Result};
 use crate::open_folder::present_path;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -17,11 +17,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// A folder, a pipe or a device; a file that can't be read.
 pub fn open_file(path: &Path) -> Result<(File, u64)> {
-    let about = fs::metadata(path).map_err(|e| Error::io("read", path, e))?;
+    let about = fs::metadata(path).map_err(|e| Error::io(Action::Read, path, e))?;
     if !about.is_file() {
         return Err(Error::NotAFile { path: present_path(path) });
     }
-    Ok((File::open(path).map_err(|e| Error::io("read", path, e))?, about.len()))
+    Ok((File::open(path).map_err(|e| Error::io(Action::Read, path, e))?, about.len()))
 }
 
 /// The whole of a regular file.
@@ -60,7 +60,7 @@ pub fn open_file_or_pipe(path: &Path) -> Result<Box<dyn Read>> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::FileTypeExt;
-        let about = fs::metadata(path).map_err(|e| Error::io("read", path, e))?;
+        let about = fs::metadata(path).map_err(|e| Error::io(Action::Read, path, e))?;
         if about.file_type().is_fifo() {
             return Ok(Box::new(Pipe::open(path)?));
         }
@@ -70,7 +70,9 @@ pub fn open_file_or_pipe(path: &Path) -> Result<Box<dyn Read>> {
 
 fn read_limited(from: impl Read, path: &Path, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    from.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| Error::io("read", path, e))?;
+    from.take(limit.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|e| Error::io(Action::Read, path, e))?;
     if bytes.len() as u64 > limit {
         return Err(Error::TooLarge { path: present_path(path), limit });
     }
@@ -98,7 +100,7 @@ impl Pipe {
         use std::os::unix::fs::OpenOptionsExt;
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         let file = File::options().read(true).custom_flags(flags).open(path);
-        let file = file.map_err(|e| Error::io("read", path, e))?;
+        let file = file.map_err(|e| Error::io(Action::Read, path, e))?;
         Ok(Self { file, deadline: Some(Instant::now() + PATIENCE) })
     }
 }
@@ -111,7 +113,7 @@ impl Read for Pipe {
             match (self.file.read(to), self.deadline) {
                 (Ok(0), Some(deadline)) if !to.is_empty() && Instant::now() < deadline => {}
                 (Ok(0), Some(_)) if !to.is_empty() => {
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody writes into this pipe"));
+                    return Err(ReadProblem::NoWriter.into());
                 }
                 (Ok(n), _) => {
                     self.deadline = None;

@@ -1,6 +1,6 @@
 //! A file that is read here and there for as long as a program runs.
 
-use crate::error::{Error, Result};
+use crate::error::{Action, Error, ReadProblem, Result};
 use crate::read::open_file;
 use std::fs::File;
 use std::io;
@@ -43,14 +43,14 @@ impl ReadAt {
         let inside = range.end <= self.len && length <= isize::MAX as u64;
         let read = if inside { read_exact_at(&self.file, length as usize, range.start) } else { Err(cut()) };
         read.map_err(|e| match e.kind() {
-            io::ErrorKind::UnexpectedEof => Error::io("read", &self.path, cut()),
-            _ => Error::io("read", &self.path, e),
+            io::ErrorKind::UnexpectedEof => Error::io(Action::Read, &self.path, cut()),
+            _ => Error::io(Action::Read, &self.path, e),
         })
     }
 }
 
 fn cut() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "it has become shorter since it was opened")
+    ReadProblem::Shortened.into()
 }
 
 #[cfg(unix)]
@@ -91,7 +91,7 @@ mod tests {
         fs::write(&path, b"01234").unwrap();
         assert_eq!(file.read(3..5).unwrap(), b"34");
         let Error::Io { source, .. } = file.read(3..6).unwrap_err() else { panic!("another error") };
-        assert_eq!(source.to_string(), "it has become shorter since it was opened");
+        assert_eq!(source.to_string(), "the file became shorter after it was opened");
     }
 
     #[test]

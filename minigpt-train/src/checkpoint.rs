@@ -2,9 +2,9 @@
 
 use crate::best::Best;
 use crate::change::Change;
-use crate::config::TrainConfig;
+use crate::config::{MOST_PARTS, TrainConfig};
 use crate::epoch::{EpochLoss, ExactNumber};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::record::Warning;
 use crate::run_folder::{RunFolder, TRAINING_FILES, io, model_files, step_of};
 use candle_core::{Device, Tensor};
@@ -91,6 +91,24 @@ pub struct Model<'a> {
     pub template: Option<&'a ChatTemplate>,
 }
 
+/// Why a checkpoint could not be written or resumed.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's text says what it is")]
+pub enum CheckpointError {
+    #[error("{}: there is a run in this folder; resume it, or choose another folder", .0.display())]
+    RunExists(PathBuf),
+    #[error("could not write {}: {problem}", path.display())]
+    NotWritten { path: PathBuf, problem: String },
+    #[error("{}not a training state: {problem}", path.as_ref().map_or_else(String::new, |path| format!("{}: ", path.display())))]
+    BadState { path: Option<PathBuf>, problem: String },
+    #[error("{}: not the state of an optimizer: {problem}", path.display())]
+    BadOptimizer { path: PathBuf, problem: String },
+    #[error("the optimizer's {0} is missing or has another shape")]
+    BadMoment(String),
+    #[error("the checkpoint says that a batch has {0} parts; it must be from 1 to {MOST_PARTS}")]
+    Parts(usize),
+}
+
 /// Writes the model folder `name` of a run; with what its optimiser remembers, all that resuming needs. What stands there and
 /// is not a model folder of a run is moved aside.
 pub fn save(
@@ -129,11 +147,11 @@ fn write(target: &Path, model: Model, resume: Option<(&State, &Moments)>) -> Res
     }
     if let Some((state, moments)) = resume {
         let path = target.join(OPTIMIZER);
-        candle_core::safetensors::save(moments, &path).map_err(|e| {
-            Error::Checkpoint(format!("could not write {}: {e}", present_path(&path).display()))
-        })?;
+        candle_core::safetensors::save(moments, &path)
+            .map_err(|e| CheckpointError::NotWritten { path: present_path(&path), problem: e.to_string() })?;
         let path = target.join(STATE);
-        let text = serde_json::to_string_pretty(state).map_err(|e| Error::Checkpoint(e.to_string()))?;
+        let text = serde_json::to_string_pretty(state)
+            .map_err(|e| CheckpointError::NotWritten { path: present_path(&path), problem: e.to_string() })?;
         std::fs::write(&path, text + "\n").map_err(|e| io(&path, e))?;
     }
     Ok(())
@@ -150,12 +168,14 @@ pub fn exists(folder: &Path) -> Result<bool> {
 /// Reads where the run of a checkpoint stood.
 pub fn state(folder: &Path) -> Result<State> {
     let path = folder.join(STATE);
-    parse_state(&state_text(folder)?).map_err(|e| Error::Checkpoint(format!("{}: {e}", path.display())))
+    serde_json::from_str(&state_text(folder)?)
+        .map_err(|e| CheckpointError::BadState { path: Some(path), problem: e.to_string() }.into())
 }
 
 /// The same from the file's text.
 pub fn parse_state(text: &str) -> Result<State> {
-    serde_json::from_str(text).map_err(|e| Error::Checkpoint(format!("not a training state: {e}")))
+    serde_json::from_str(text)
+        .map_err(|e| CheckpointError::BadState { path: None, problem: e.to_string() }.into())
 }
 
 /// The text of the file that says where the run of a checkpoint stood.
@@ -171,7 +191,7 @@ pub fn load(folder: &Path, device: &Device) -> Result<Checkpoint> {
     let path = folder.join(OPTIMIZER);
     let bytes = minigpt_files::Mapped::open(&path)?;
     let optimizer = candle_core::safetensors::load_buffer(bytes.bytes(), device)
-        .map_err(|e| Error::Checkpoint(format!("{}: not the state of an optimiser: {e}", path.display())))?;
+        .map_err(|e| CheckpointError::BadOptimizer { path, problem: e.to_string() })?;
     Ok(Checkpoint { gpt, extra, state, optimizer })
 }
 

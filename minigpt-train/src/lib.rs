@@ -55,10 +55,13 @@ mod workers;
 
 pub use best::{Answers, Best};
 pub use change::Change;
+pub use checkpoint::CheckpointError;
 pub use config::{BestBy, TrainConfig};
-pub use distributed::{Exchange, Launcher, MpiRank, SingleRank, ThreadRank};
+pub use distributed::{
+    AbortReason, Exchange, Launcher, LauncherKind, MpiError, MpiRank, RankError, SingleRank, ThreadRank,
+};
 pub use epoch::{EpochLoss, ExactNumber};
-pub use error::{Error, Result};
+pub use error::{Compared, Error, JudgeError, Kept, NotFinite, Result};
 pub use evaluate::{Evaluation, evaluate};
 pub use event::{Ended, Event, Observer, Overfitting, Report};
 pub use gradients::Gradients;

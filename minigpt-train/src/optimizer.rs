@@ -1,7 +1,8 @@
 //! The optimiser: AdamW for everything, or Muon for the matrices inside the blocks and AdamW for the rest.
 
 use crate::adamw;
-use crate::error::{Error, Result};
+use crate::checkpoint::CheckpointError;
+use crate::error::Result;
 use crate::gradients::Gradients;
 use crate::muon;
 use candle_core::{Tensor, Var};
@@ -142,7 +143,7 @@ impl Optimizer {
     /// What was found under a name, if it has the shape that it should have.
     pub(crate) fn checked(found: Option<Tensor>, name: &str, like: &Tensor) -> Result<Tensor> {
         let found = found.filter(|found| found.dims() == like.dims());
-        found.ok_or_else(|| Error::Checkpoint(format!("the optimiser's {name} is missing or misshapen")))
+        Ok(found.ok_or_else(|| CheckpointError::BadMoment(name.clone()))?)
     }
 
     /// Whether it moves the parameter of a name.

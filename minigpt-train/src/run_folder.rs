@@ -3,7 +3,7 @@
 //! A run folder stands among a person's own files, and the person may put files into it, move it or replace it while a run
 //! trains. What a run removes is only what a run has written, and it writes only into the folder that it began in.
 
-use crate::checkpoint;
+use crate::checkpoint::{self, CheckpointError};
 use crate::error::{Error, Result};
 use crate::record::Warning;
 use minigpt_files::{
@@ -64,10 +64,7 @@ impl RunFolder {
     /// Returns an error if the folder holds a run that could go on.
     pub fn refuse_checkpoint(&self) -> Result<()> {
         if checkpoint::exists(&self.join("last"))? {
-            return Err(Error::Checkpoint(format!(
-                "{}: there is a run in this folder; resume it, or choose another folder",
-                self.path.display()
-            )));
+            return Err(CheckpointError::RunExists(self.path.clone()).into());
         }
         Ok(())
     }
@@ -268,7 +265,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut run = RunFolder::open(dir.path()).unwrap();
         run.replace("last", write("one")).unwrap();
-        run.replace("last", |_| Err(Error::Checkpoint("no space".to_owned()))).unwrap_err();
+        run.replace("last", |_| Err(CheckpointError::BadMoment("no space".to_owned()).into())).unwrap_err();
         assert_eq!(read(&run), "one");
         assert!(!run.join(".last.new").exists());
     }

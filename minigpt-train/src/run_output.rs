@@ -2,9 +2,9 @@
 //!
 //! Only rank 0 has a run folder. On the other ranks nothing here writes anything.
 
-use crate::best::{Answers, Best};
+use crate::best::Best;
 use crate::checkpoint::{self, Model, Moments, State};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kept, NotFinite, Result};
 use crate::event::{Event, Observer};
 use crate::flat;
 use crate::record::Warning;
@@ -66,30 +66,18 @@ impl RunOutput {
     }
 
     /// The error of a number that is not finite, and which checkpoints there are.
-    pub fn diverged(&self, step: u64, what: &str, value: f64, best: Option<Best>) -> Error {
-        let last = match self.saved_step {
-            0 => "there is no checkpoint yet".to_owned(),
-            step => format!("last/ holds step {step}, whose weights and moments were all finite"),
-        };
-        let best = match best {
-            Some(Best { step, val_loss: Some(loss), .. }) => {
-                format!("; best/ holds step {step}, with a validation loss of {loss:.4}")
-            }
-            Some(Best { step, answers: Some(Answers { right, asked }), .. }) => {
-                format!("; best/ holds step {step}, which answers {right} of {asked}")
-            }
-            _ => String::new(),
-        };
-        Error::Diverged { step, what: what.to_owned(), value, kept: last + &best }
+    pub fn diverged(&self, step: u64, what: NotFinite, value: f64, best: Option<Best>) -> Error {
+        let last = Some(self.saved_step).filter(|step| *step > 0);
+        Error::Diverged { step, what, value, kept: Kept { last, best } }
     }
 
     /// Refuses to save weights or moments that are not finite.
     fn check_weights(&self, parameters: &[Parameter], moments: &Moments, state: &State) -> Result<()> {
-        let weights = parameters.iter().map(|p| (format!("weight {}", p.name), &p.tensor));
-        let moments = moments.iter().map(|(name, tensor)| (format!("optimiser's {name}"), tensor));
+        let weights = parameters.iter().map(|p| (NotFinite::Weight(p.name.clone()), &p.tensor));
+        let moments = moments.iter().map(|(name, tensor)| (NotFinite::Moment(name.clone()), tensor));
         for (what, tensor) in weights.chain(moments) {
             if let Some(value) = flat::first_not_finite(tensor)? {
-                return Err(self.diverged(state.step, &what, f64::from(value), state.best));
+                return Err(self.diverged(state.step, what, f64::from(value), state.best));
             }
         }
         Ok(())

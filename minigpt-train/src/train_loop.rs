@@ -5,7 +5,7 @@
 use crate::best::{Answers, Best};
 use crate::checkpoint::State;
 use crate::config::BestBy;
-use crate::error::{Error, Result};
+use crate::error::{Error, NotFinite, Result};
 use crate::evaluate::{Evaluation, evaluate_batch};
 use crate::event::{Ended, Event, Observer, Report};
 use crate::gradients::{Gradients, norms_by_layer};
@@ -100,8 +100,8 @@ impl Trainer {
         let (step, count) = (self.state.step + 1, tokens.max(1) as f64);
         let loss = sum / count;
         let grad_norm = squares.iter().sum::<f64>().sqrt() / count;
-        self.check_finite(step, "loss", loss)?;
-        self.check_finite(step, "gradient norm", grad_norm)?;
+        self.check_finite(step, NotFinite::Loss, loss)?;
+        self.check_finite(step, NotFinite::GradientNorm, grad_norm)?;
         let clip = match self.config.grad_clip {
             0.0 => 1.0,
             max_norm => Gradients::clip_factor(grad_norm, max_norm),
@@ -169,7 +169,7 @@ impl Trainer {
         }
         self.estimate.evaluation(began.elapsed());
         let loss = evaluation.loss();
-        loss.map_or(Ok(()), |loss| self.check_finite(step, "validation loss", loss))?;
+        loss.map_or(Ok(()), |loss| self.check_finite(step, NotFinite::ValidationLoss, loss))?;
         Ok(loss)
     }
 

@@ -3,11 +3,11 @@
 
 use crate::best::Answers;
 use crate::change::Change;
-use crate::checkpoint::{self, Checkpoint, Model, Moments, State};
+use crate::checkpoint::{self, Checkpoint, CheckpointError, Model, Moments, State};
 use crate::config::{BestBy, MOST_PARTS, TrainConfig};
-use crate::distributed::{Exchange, Requests, SingleRank, Timeouts, World};
+use crate::distributed::{Exchange, RankError, Requests, SingleRank, Timeouts, World};
 use crate::epoch::EpochLoss;
-use crate::error::{Error, Result};
+use crate::error::{Compared, Error, JudgeError, NotFinite, Result};
 use crate::estimate::Estimate;
 use crate::event::{Ended, Event, Observer};
 use crate::optimizer::Optimizer;
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Asks a model questions and counts the right answers. The crate above knows how.
-pub type Judge = Box<dyn FnMut(&Gpt) -> std::result::Result<Answers, String> + Send>;
+pub type Judge = Box<dyn FnMut(&Gpt) -> std::result::Result<Answers, JudgeError> + Send>;
 
 /// A training run: a model, its data, its optimizer, and the folder that it writes into.
 pub struct Trainer {
@@ -102,8 +102,8 @@ impl Trainer {
         device: &Device,
     ) -> Result<Self> {
         let Checkpoint { gpt, extra, mut state, optimizer } = checkpoint::load(&run.join("last"), device)?;
-        same("data set", &state.data, &data.train.dataset().fingerprint()?)?;
-        same("tokenizer", named(state.tokenizer.as_ref()), named(tokenizer_of(&data).as_ref()))?;
+        same(Compared::Data, &state.data, &data.train.dataset().fingerprint()?)?;
+        same(Compared::Tokenizer, named(state.tokenizer.as_ref()), named(tokenizer_of(&data).as_ref()))?;
         let then = state.train.clone().with_one_length();
         let changes = Change::between("train", &then, &config.clone().with_one_length(), state.step);
         changes.iter().try_for_each(Change::check)?;
@@ -250,7 +250,7 @@ impl Trainer {
     /// The best model is to be chosen by answers, but nobody asks.
     pub(crate) fn start(&mut self, observer: &mut dyn Observer, stop: &AtomicBool) -> Result<()> {
         if self.config.best_by == BestBy::Answers && self.judge.is_none() && self.world.is_first() {
-            return Err(Error::Config("best_by is answers, but this run has no questions to ask".to_owned()));
+            return Err(Error::NoQuestions);
         }
         self.began = Instant::now();
         self.output.start_clock();
@@ -300,7 +300,7 @@ impl Trainer {
     }
 
     /// Returns an error unless the value is finite.
-    pub(crate) fn check_finite(&self, step: u64, what: &str, value: f64) -> Result<()> {
+    pub(crate) fn check_finite(&self, step: u64, what: NotFinite, value: f64) -> Result<()> {
         if value.is_finite() { Ok(()) } else { Err(self.output.diverged(step, what, value, self.state.best)) }
     }
 
@@ -373,15 +373,15 @@ fn connect(
     if exchange.ranks() == 1 {
         return Ok((exchange, timeouts));
     }
-    let json = |value: serde_json::Result<String>| value.map_err(|e| Error::OtherRank(e.to_string()));
+    let json = |value: serde_json::Result<String>| value.map_err(|e| RankError::Encode(e.to_string()));
     let val = data.val.as_ref().map(|val| val.dataset().fingerprint()).transpose()?;
     let own = [
-        ("version of this program", env!("CARGO_PKG_VERSION").to_owned()),
-        ("data set", data.train.dataset().fingerprint()?),
-        ("validation set", val.unwrap_or_else(|| "none".to_owned())),
-        ("tokenizer", named(tokenizer_of(data).as_ref()).to_owned()),
-        ("model", json(serde_json::to_string(gpt.config()))?),
-        ("setting", json(serde_json::to_string(config))?),
+        (Compared::Version, env!("CARGO_PKG_VERSION").to_owned()),
+        (Compared::Data, data.train.dataset().fingerprint()?),
+        (Compared::Validation, val.unwrap_or_else(|| "none".to_owned())),
+        (Compared::Tokenizer, named(tokenizer_of(data).as_ref()).to_owned()),
+        (Compared::Model, json(serde_json::to_string(gpt.config()))?),
+        (Compared::Settings, json(serde_json::to_string(config))?),
     ];
     let record = json(serde_json::to_string(&own.each_ref().map(|(_, value)| value)))?;
     let records = timeouts.start(|| exchange.gather(record.as_bytes()))?;
@@ -392,14 +392,11 @@ fn connect(
         let mut fields = own.iter().zip(first.iter().zip(&other));
         let different = fields.find(|(_, (first, other))| first != other);
         if let Some(((what, _), (first, other))) = different {
-            return Err(Error::OtherRank(format!(
-                "rank {rank} has another {what} ({other}) than rank 0 ({first}): all ranks must be given the same"
-            )));
+            let (what, other, first) = (*what, other.clone(), first.clone());
+            return Err(RankError::Different { rank, what, other, first }.into());
         }
         if other.len() != own.len() {
-            return Err(Error::OtherRank(format!(
-                "rank {rank} runs another version of this program than rank 0"
-            )));
+            return Err(RankError::OtherVersion { rank }.into());
         }
     }
     Ok((exchange, timeouts))
@@ -421,9 +418,7 @@ fn agreed_parts(
     timeouts.long(|| exchange.broadcast(&mut bytes))?;
     let parts = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)) as usize;
     if !(1..=MOST_PARTS).contains(&parts) {
-        let message =
-            format!("the checkpoint names {parts} parts of a batch; at most {MOST_PARTS} make sense");
-        return Err(Error::Checkpoint(message));
+        return Err(CheckpointError::Parts(parts).into());
     }
     // Every part has at least one row.
     Ok(parts.min(config.batch_size))
@@ -437,7 +432,7 @@ fn named(fingerprint: Option<&String>) -> &str {
     fingerprint.map_or("none", String::as_str)
 }
 
-fn same(what: &'static str, then: &str, now: &str) -> Result<()> {
+fn same(what: Compared, then: &str, now: &str) -> Result<()> {
     if then == now {
         return Ok(());
     }

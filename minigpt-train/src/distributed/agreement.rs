@@ -1,7 +1,8 @@
 //! What ranks agree on after every step: whether to stop, whether the time is up, whether to save. A rank that decided by itself would
 //! leave the others waiting in the next collective call.
 
-use crate::error::{Error, Result};
+use super::RankError;
+use crate::error::Result;
 
 /// What one rank asks for. Whatever any rank asks for, all ranks do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub fn decode(records: &[Vec<u8>]) -> Result<(Requests, Vec<Vec<f64>>)> {
     let (mut bits, mut numbers) = (0, Vec::new());
     for (rank, record) in records.iter().enumerate() {
         let Some((own, rest)) = record.split_first().filter(|(_, rest)| rest.len() % 8 == 0) else {
-            return Err(Error::OtherRank(format!("rank {rank} sent a malformed message")));
+            return Err(RankError::Malformed { rank }.into());
         };
         bits |= own;
         numbers.push(rest.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect());

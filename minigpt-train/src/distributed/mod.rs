@@ -5,6 +5,7 @@
 //! this process) and [`MpiRank`] (processes launched by MPI).
 
 mod agreement;
+mod error;
 mod mpi;
 mod mpi_library;
 mod owners;
@@ -18,6 +19,7 @@ use rayon::prelude::*;
 use std::sync::Arc;
 
 pub(crate) use agreement::Requests;
+pub use error::{AbortReason, LauncherKind, MpiError, RankError};
 pub use mpi::{Launcher, MpiRank};
 pub(crate) use owners::Owners;
 pub use owners::Traffic;
@@ -58,9 +60,8 @@ pub trait Exchange: Send + Sync {
     /// Another rank is gone.
     fn broadcast(&self, bytes: &mut Vec<u8>) -> Result<()>;
 
-    /// Ends all ranks with a message; if several call this, the first message is shown. May be called while another thread waits in a
-    /// collective call.
-    fn abort(&self, message: &str);
+    /// Ends all ranks; if several call this, the first reason is shown. May be called while another thread waits in a collective call.
+    fn abort(&self, reason: AbortReason);
 }
 
 /// The terms that one rank contributes to a reduce-scatter.
@@ -151,5 +152,5 @@ impl Exchange for SingleRank {
         Ok(())
     }
 
-    fn abort(&self, _message: &str) {}
+    fn abort(&self, _reason: AbortReason) {}
 }

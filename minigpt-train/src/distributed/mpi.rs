@@ -2,7 +2,7 @@
 //! launcher is there, and never otherwise.
 
 use super::mpi_library::{MpiLibrary, bytes_of, bytes_of_mut};
-use super::{Exchange, Terms};
+use super::{AbortReason, Exchange, LauncherKind, MpiError, RankError, Terms};
 use crate::error::{Error, Result};
 use std::env;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const STANDARD: [&str; 2] = ["libmpi_abi.so.1", "libmpi_abi.so.0"];
 /// Who has started this process as one of several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launcher {
-    name: &'static str,
+    kind: LauncherKind,
     /// How many it says it has started.
     size: Option<usize>,
     libraries: Vec<PathBuf>,
@@ -30,12 +30,12 @@ impl Launcher {
         let all = [&OPEN_MPI[..], &MPICH, &STANDARD].concat();
         let mpich_first = [&MPICH[..], &STANDARD, &OPEN_MPI].concat();
         let size = |name| env::var(name).ok().and_then(|size| size.parse::<usize>().ok());
-        let (name, size, libraries) = if let Some(size) = size("OMPI_COMM_WORLD_SIZE") {
-            ("Open MPI", Some(size), all)
+        let (kind, size, libraries) = if let Some(size) = size("OMPI_COMM_WORLD_SIZE") {
+            (LauncherKind::OpenMpi, Some(size), all)
         } else if let Some(size) = size("PMI_SIZE") {
-            ("MPICH or Slurm", Some(size), mpich_first)
+            (LauncherKind::MpichOrSlurm, Some(size), mpich_first)
         } else if env::var_os("PMIX_RANK").is_some() {
-            ("a launcher that speaks PMIx", size("SLURM_STEP_NUM_TASKS"), all)
+            (LauncherKind::Pmix, size("SLURM_STEP_NUM_TASKS"), all)
         } else {
             return None;
         };
@@ -43,7 +43,7 @@ impl Launcher {
             Some(library) => vec![library.into()],
             None => libraries.into_iter().map(PathBuf::from).collect(),
         };
-        (size != Some(1)).then_some(Self { name, size, libraries })
+        (size != Some(1)).then_some(Self { kind, size, libraries })
     }
 
     /// How many processes share this machine, where the launcher says so.
@@ -58,15 +58,10 @@ impl Launcher {
         for name in &self.libraries {
             match MpiLibrary::load(name) {
                 Ok(library) => return Ok((library, name)),
-                Err(error) => tried.push(error),
+                Err(error) => tried.push(error.to_string()),
             }
         }
-        Err(Error::Mpi(format!(
-            "this process was started by {}, but no library of MPI can be loaded ({}): install the launcher's, or name it \
-             with MINIGPT_MPI_LIBRARY",
-            self.name,
-            tried.join("; ")
-        )))
+        Err(MpiError::NoLibrary { launcher: self.kind, tried }.into())
     }
 }
 
@@ -77,7 +72,7 @@ pub struct MpiRank {
     rank: usize,
     ranks: usize,
     longest: usize,
-    say: fn(&str),
+    say: fn(&RankError),
 }
 
 impl MpiRank {
@@ -85,20 +80,23 @@ impl MpiRank {
     ///
     /// # Errors
     /// No library, or one of another make than the launcher's.
-    pub fn start(launcher: &Launcher, say: fn(&str)) -> Result<Self> {
+    pub fn start(launcher: &Launcher, say: fn(&RankError)) -> Result<Self> {
         let (library, name) = launcher.library()?;
-        library.start().map_err(Error::Mpi)?;
-        let (rank, ranks) = (library.rank().map_err(Error::Mpi)?, library.size().map_err(Error::Mpi)?);
+        library.start()?;
+        let (rank, ranks) = (library.rank()?, library.size()?);
         let version = library.version();
         let version: Vec<&str> = version.lines().next().unwrap_or_default().split_whitespace().collect();
         let version = version.join(" ");
         if let Some(size) = launcher.size.filter(|&size| size != ranks) {
-            return Err(Error::Mpi(format!(
-                "the launcher ({}) started {size} processes, but the library {} ({version}) knows of {ranks}: they are of \
-                 different makes. Name the launcher's own library with MINIGPT_MPI_LIBRARY",
-                launcher.name,
-                name.display()
-            )));
+            let (launcher, library) = (launcher.kind, name.to_owned());
+            return Err(MpiError::OtherImplementation {
+                launcher,
+                started: size,
+                library,
+                version,
+                known: ranks,
+            }
+            .into());
         }
         Ok(Self { library, version, rank, ranks, longest: LONGEST, say })
     }
@@ -175,13 +173,12 @@ impl Exchange for MpiRank {
         bytes.chunks_mut(self.longest).try_for_each(|part| self.library.broadcast(part)).map_err(gone)
     }
 
-    fn abort(&self, message: &str) {
-        (self.say)(&format!("rank {}: {message}", self.rank));
+    fn abort(&self, reason: AbortReason) {
+        (self.say)(&RankError::Aborted { rank: self.rank, reason });
         self.library.abort();
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "given to map_err")]
-fn gone(problem: String) -> Error {
-    Error::OtherRank(format!("the other ranks can't be reached: {problem}"))
+fn gone(problem: MpiError) -> Error {
+    RankError::Unreachable(problem).into()
 }

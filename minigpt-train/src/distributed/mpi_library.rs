@@ -5,6 +5,7 @@
 //! three sets of handles. All that travels is bytes, and every count is checked before C sees it.
 #![expect(unsafe_code, reason = "MPI is a library of C functions")]
 
+use super::MpiError;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr::{null_mut, without_provenance_mut};
@@ -80,9 +81,9 @@ macro_rules! call {
 
 impl MpiLibrary {
     /// Loads a library by its name or path. The error says why it can't be.
-    pub fn load(name: &Path) -> Result<Self, String> {
-        let library = open(name).map_err(|error| words(&error))?;
-        let calls = calls(&library, name).map_err(|error| words(&error))?;
+    pub fn load(name: &Path) -> Result<Self, MpiError> {
+        let library = open(name).map_err(|error| loader_error(&error))?;
+        let calls = calls(&library, name).map_err(|error| loader_error(&error))?;
         Ok(Self { calls, thread: std::thread::current().id(), _library: library })
     }
 
@@ -90,7 +91,7 @@ impl MpiLibrary {
     ///
     /// # Errors
     /// MPI can't be started, or not in a process whose other threads compute (`MPI_THREAD_FUNNELED`).
-    pub fn start(&self) -> Result<(), String> {
+    pub fn start(&self) -> Result<(), MpiError> {
         // Below every level, so that a library that says nothing is not taken at its word.
         let mut provided = -1;
         // SAFETY: MPI may be started without arguments, and writes one number.
@@ -102,11 +103,7 @@ impl MpiLibrary {
         // The levels are ordered, in every make.
         if provided < needed {
             self.finish();
-            return Err(format!(
-                "this library of MPI can't be used by a program with threads: it provides thread level {provided}, and \
-                 MPI_THREAD_FUNNELED ({needed}) is needed. Install one that was built with threads, or name it with \
-                 MINIGPT_MPI_LIBRARY"
-            ));
+            return Err(MpiError::ThreadLevel { provided, needed });
         }
         // SAFETY: a communicator and an error handler of this library.
         call!(self, t => unsafe { (t.set_errhandler)(t.world, t.errors_return) })
@@ -127,33 +124,33 @@ impl MpiLibrary {
     }
 
     /// Which rank this is.
-    pub fn rank(&self) -> Result<usize, String> {
+    pub fn rank(&self) -> Result<usize, MpiError> {
         let mut rank = 0;
         // SAFETY: it writes one number.
         call!(self, t => unsafe { (t.rank)(t.world, &raw mut rank) })?;
-        usize::try_from(rank).map_err(|error| error.to_string())
+        usize::try_from(rank).map_err(|error| MpiError::Library(error.to_string()))
     }
 
     /// How many ranks there are.
-    pub fn size(&self) -> Result<usize, String> {
+    pub fn size(&self) -> Result<usize, MpiError> {
         let mut size = 0;
         // SAFETY: it writes one number.
         call!(self, t => unsafe { (t.size)(t.world, &raw mut size) })?;
-        usize::try_from(size).map_err(|error| error.to_string())
+        usize::try_from(size).map_err(|error| MpiError::Library(error.to_string()))
     }
 
     /// Rank 0's bytes come to all, who give as much room for them.
-    pub fn broadcast(&self, bytes: &mut [u8]) -> Result<(), String> {
+    pub fn broadcast(&self, bytes: &mut [u8]) -> Result<(), MpiError> {
         let (start, count) = (bytes.as_mut_ptr().cast(), count(bytes.len())?);
         // SAFETY: `count` bytes may be read or written at `start`.
         call!(self, t => unsafe { (t.bcast)(start, count, t.byte, 0, t.world) })
     }
 
     /// Every rank's bytes come to all: `counts` of each, one rank after another.
-    pub fn all_gather(&self, own: &[u8], counts: &[usize], all: &mut [u8]) -> Result<(), String> {
+    pub fn all_gather(&self, own: &[u8], counts: &[usize], all: &mut [u8]) -> Result<(), MpiError> {
         let (counts, places, whole) = layout(counts)?;
         if whole != all.len() {
-            return Err("the room does not fit what comes".to_owned());
+            return Err(MpiError::BufferSize);
         }
         let (given, length, taken) = (own.as_ptr().cast(), count(own.len())?, all.as_mut_ptr().cast());
         let (counts, places) = (counts.as_ptr(), places.as_ptr());
@@ -169,11 +166,11 @@ impl MpiLibrary {
         &self,
         (given, given_counts): (&[u8], &[usize]),
         (taken, taken_counts): (&mut [u8], &[usize]),
-    ) -> Result<(), String> {
+    ) -> Result<(), MpiError> {
         let (given_counts, given_places, whole_given) = layout(given_counts)?;
         let (taken_counts, taken_places, whole_taken) = layout(taken_counts)?;
         if whole_given != given.len() || whole_taken != taken.len() {
-            return Err("the room does not fit what comes".to_owned());
+            return Err(MpiError::BufferSize);
         }
         let (given, taken) = (given.as_ptr().cast(), taken.as_mut_ptr().cast());
         let (given_counts, given_places) = (given_counts.as_ptr(), given_places.as_ptr());
@@ -204,7 +201,7 @@ impl MpiLibrary {
     }
 
     /// Nothing, or what an error's number means.
-    fn checked(&self, code: c_int) -> Result<(), String> {
+    fn checked(&self, code: c_int) -> Result<(), MpiError> {
         if code == 0 {
             return Ok(());
         }
@@ -214,14 +211,14 @@ impl MpiLibrary {
             // SAFETY: as above.
             Calls::Numbers(t) => self.ignored(unsafe { (t.error_string)(code, text, length) }),
         });
-        Err(words)
+        Err(MpiError::Library(words))
     }
 
-    fn ignored(&self, _code: c_int) -> Result<(), String> {
+    fn ignored(&self, _code: c_int) -> Result<(), MpiError> {
         Ok(())
     }
 
-    fn text(&self, write: impl FnOnce(*mut c_char, *mut c_int) -> Result<(), String>) -> String {
+    fn text(&self, write: impl FnOnce(*mut c_char, *mut c_int) -> Result<(), MpiError>) -> String {
         let (mut text, mut length) = (vec![0u8; TEXT + 1], 0);
         let _ = write(text.as_mut_ptr().cast(), &raw mut length);
         // The last byte stays 0, whatever was written.
@@ -231,9 +228,9 @@ impl MpiLibrary {
     }
 }
 
-/// What the system says is behind what the loader says.
-fn words(error: &dyn std::error::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+/// The system's message, which the loader's hides.
+fn loader_error(error: &dyn std::error::Error) -> MpiError {
+    MpiError::Library(error.source().map_or_else(|| error.to_string(), ToString::to_string))
 }
 
 #[cfg(unix)]
@@ -315,12 +312,12 @@ pub fn bytes_of_mut(numbers: &mut [f32]) -> &mut [u8] {
 }
 
 /// A count as MPI takes it.
-fn count(bytes: usize) -> Result<c_int, String> {
-    c_int::try_from(bytes).map_err(|_| format!("{bytes} bytes are too many for one message"))
+fn count(bytes: usize) -> Result<c_int, MpiError> {
+    c_int::try_from(bytes).map_err(|_| MpiError::TooLong { bytes })
 }
 
 /// Counts as MPI takes them, where each begins, and how many there are in all.
-fn layout(counts: &[usize]) -> Result<(Vec<c_int>, Vec<c_int>, usize), String> {
+fn layout(counts: &[usize]) -> Result<(Vec<c_int>, Vec<c_int>, usize), MpiError> {
     let (mut places, mut whole) = (Vec::new(), 0);
     for bytes in counts {
         places.push(count(whole)?);

@@ -1,7 +1,7 @@
 //! Ranks that are threads of one process: the same training as on several machines, without any.
 
-use super::{Exchange, Terms};
-use crate::error::{Error, Result};
+use super::{AbortReason, Exchange, RankError, Terms};
+use crate::error::Result;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// One of several ranks in this process.
@@ -24,7 +24,7 @@ struct Round {
     /// How many ranks have taken the messages.
     taken: usize,
     /// Why no round will be complete again.
-    failed: Option<String>,
+    failed: Option<RankError>,
 }
 
 #[derive(Debug, Default)]
@@ -70,7 +70,7 @@ impl ThreadRank {
                 return Ok(round);
             }
             if let Some(why) = &round.failed {
-                return Err(Error::OtherRank(why.clone()));
+                return Err(why.clone().into());
             }
             round = self.shared.changed.wait(round).unwrap_or_else(PoisonError::into_inner);
         }
@@ -80,7 +80,7 @@ impl ThreadRank {
         self.shared.round.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fail(&self, why: String) {
+    fn fail(&self, why: RankError) {
         self.lock().failed.get_or_insert(why);
         self.shared.changed.notify_all();
     }
@@ -89,7 +89,7 @@ impl ThreadRank {
 /// Ranks that still wait for this one get an error.
 impl Drop for ThreadRank {
     fn drop(&mut self) {
-        self.fail(format!("rank {} has ended", self.rank));
+        self.fail(RankError::Ended(self.rank));
     }
 }
 
@@ -133,8 +133,8 @@ impl Exchange for ThreadRank {
         Ok(())
     }
 
-    fn abort(&self, message: &str) {
-        self.fail(format!("rank {}: {message}", self.rank));
+    fn abort(&self, reason: AbortReason) {
+        self.fail(RankError::Aborted { rank: self.rank, reason });
     }
 }
 
@@ -170,7 +170,7 @@ mod tests {
     fn no_rank_waits_for_one_that_is_gone_and_the_first_message_counts() {
         let seen = on_ranks(3, |rank| match rank.rank() {
             2 => {
-                rank.abort("no space left");
+                rank.abort(AbortReason::Failed("no space left".to_owned()));
                 String::new()
             }
             _ => rank.gather(&[]).unwrap_err().to_string(),

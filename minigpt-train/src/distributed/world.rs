@@ -4,7 +4,7 @@
 //! single rank, every method returns at once.
 
 use super::agreement::{self, Requests};
-use super::{Exchange, Owners, Terms, TreeNode, Watchdog, nodes_of};
+use super::{AbortReason, Exchange, Owners, RankError, Terms, TreeNode, Watchdog, nodes_of};
 use crate::error::{Error, Result};
 use crate::evaluate::Evaluation;
 use crate::flat;
@@ -148,8 +148,7 @@ impl World {
         let (mut losses, mut squares) = (Vec::new(), Vec::new());
         for (rank, numbers) in self.gather(requests, &numbers)?.into_iter().enumerate() {
             let halves = numbers.split_at_checked(2 * micro_batches * self.parts_of(rank).len());
-            let (of_parts, of_tensors) =
-                halves.ok_or_else(|| Error::OtherRank(format!("rank {rank} sent a malformed message")))?;
+            let (of_parts, of_tensors) = halves.ok_or(RankError::Malformed { rank })?;
             let pairs = of_parts.as_chunks::<2>().0.iter();
             losses.extend(pairs.map(|&[sum, tokens]| Evaluation { sum, tokens: tokens as u64 }));
             squares.push(of_tensors.to_vec());
@@ -167,7 +166,7 @@ impl World {
     pub fn reduce(&mut self, mut nodes: Vec<(TreeNode, Gradients)>) -> Result<Gradients> {
         if self.count() == 1 {
             let whole = nodes.pop().map(|(_, gradients)| gradients);
-            return whole.ok_or_else(|| Error::OtherRank("no part of the batch was computed".to_owned()));
+            return Ok(whole.ok_or(RankError::NoParts)?);
         }
         let terms: Vec<Vec<Tensor>> =
             nodes.iter().map(|(_, gradients)| flat::all_flat(gradients.tensors())).collect::<Result<_>>()?;
@@ -278,7 +277,7 @@ impl World {
         self.timeouts.long(|| self.exchange.broadcast(&mut bytes))?;
         let (numbers, rest) = bytes.as_chunks::<4>();
         if numbers.len() != tensor.elem_count() || !rest.is_empty() {
-            return Err(Error::OtherRank("rank 0 sent a tensor of a different size".to_owned()));
+            return Err(RankError::OtherSize.into());
         }
         if !self.is_first() {
             flat::change(&flat[0], |own| {
@@ -317,11 +316,7 @@ impl Timeouts {
     pub fn new(exchange: &Arc<dyn Exchange>) -> Result<Self> {
         let (seen, least) = (Arc::clone(exchange), Watchdog::least());
         let abort = move |limit: Duration| {
-            let seconds = limit.as_secs_f64();
-            seen.abort(&format!(
-                "no answer from the other ranks for {seconds:.0} seconds: a machine, or the network between them, \
-                 is stuck. Resume the run from its last checkpoint"
-            ));
+            seen.abort(AbortReason::Timeout { seconds: limit.as_secs_f64() });
         };
         let single = exchange.ranks() == 1;
         let watchdog = if single { None } else { Some(Watchdog::new(abort).map_err(Error::Watchdog)?) };

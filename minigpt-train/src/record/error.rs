@@ -1,5 +1,6 @@
 //! What can go wrong with the files of a run.
 
+use minigpt_files::Action;
 use std::path::{Path, PathBuf};
 
 /// Why a record could not be written or read.
@@ -8,8 +9,8 @@ pub enum Error {
     /// The operating system refused.
     #[error("could not {action} {}", path.display())]
     Io {
-        /// What was being done: "read", "write", "create".
-        action: &'static str,
+        /// What was being done.
+        action: Action,
         /// The file.
         path: PathBuf,
         /// What the system said.
@@ -35,7 +36,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     /// Wraps what the system said with what was being done to which file.
-    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+    pub(super) fn io(action: Action, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Error::Io { action, path: minigpt_files::present_path(path), source }
     }
 }

@@ -3,6 +3,7 @@
 //! A line goes out in one write, so a process that dies leaves at most a torn last line.
 
 use super::{Damage, Error, Result, Warning};
+use minigpt_files::Action;
 use minigpt_files::{
     copy_aside, is_link, is_sole_file, is_still_at, is_there, open_for_appending, present_path, read_file,
     set_aside, write_file,
@@ -151,7 +152,7 @@ impl LogFile {
             Err(error) => Err(std::io::Error::other(error.to_string())),
         };
         self.torn = written.is_err();
-        written.map_err(Error::io("write", path)).map(|()| warning)
+        written.map_err(Error::io(Action::Write, path)).map(|()| warning)
     }
 
     fn reopen(&mut self, warning: &mut Option<Warning>, is_record: impl Fn(&[u8]) -> bool) -> Result<File> {

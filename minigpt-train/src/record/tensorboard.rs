@@ -5,6 +5,7 @@
 //! are CRC-32C, masked as TFRecord files have them.
 
 use super::{Error, Result, StepRecord};
+use minigpt_files::Action;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -134,7 +135,7 @@ impl EventFile {
     /// # Errors
     /// A disk that is full or gone.
     pub fn flush(&mut self) -> Result<()> {
-        self.out.flush().map_err(Error::io("write", &self.path))
+        self.out.flush().map_err(Error::io(Action::Write, &self.path))
     }
 
     fn summary(&mut self, step: u64, wall_time: f64, value: &Message) -> Result<()> {
@@ -142,7 +143,7 @@ impl EventFile {
     }
 
     fn write(&mut self, event: &Message) -> Result<()> {
-        self.out.write_all(&frame(&event.0)).map_err(Error::io("write", &self.path))
+        self.out.write_all(&frame(&event.0)).map_err(Error::io(Action::Write, &self.path))
     }
 }
 
@@ -153,7 +154,7 @@ fn new_file(folder: &Path, name: &str) -> Result<(PathBuf, File)> {
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(file) => return Ok((path, file)),
             Err(e) if e.kind() == ErrorKind::AlreadyExists => taken += 1,
-            Err(e) => return Err(Error::io("create", &path)(e)),
+            Err(e) => return Err(Error::io(Action::Create, &path)(e)),
         }
         path = folder.join(format!("{name}.{taken}"));
     }

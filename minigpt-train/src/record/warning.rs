@@ -15,7 +15,6 @@ pub struct Damage {
 
 /// Something that went wrong while the run goes on.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum Warning {
     /// A record, a picture or a copy of the model could not be written.
     NotRecorded(Error),
