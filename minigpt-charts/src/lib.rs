@@ -38,7 +38,7 @@ pub use axis::Quantity;
 pub use bar_chart::{BarChart, Mark};
 pub use columns::side_by_side;
 pub use line_chart::{Curve, LineChart};
-pub use number::{bytes, count, counted, decimal, duration, metric};
+pub use number::{TimeUnit, bytes, count, counted, decimal, duration, duration_parts, metric};
 pub use points::Point;
 pub use printable::printable;
 pub use table::Table;

@@ -3,6 +3,8 @@
 //! indicatif has such formats too, but only the binary may depend on it, and library errors and charts tell numbers
 //! as well: these few are the workspace's own, and the only ones.
 
+use std::fmt;
+
 /// 1115394 as `1,115,394`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -46,18 +48,52 @@ pub fn decimal(number: f64, decimals: usize) -> String {
     if number.abs() < 1e5 { format!("{number:.decimals$}") } else { format!("{number:.1e}") }
 }
 
-/// A time in the unit that fits: `1.2 ms`, `118 s`, `12 min`, `3.4 h`.
+/// A time in the unit that fits: `1.2 ms`, `118 s`, `12 min`, `3.4 h`, `5.1 days`.
 pub fn duration(seconds: f64) -> String {
-    match seconds {
-        s if !s.is_finite() => "–".to_owned(),
-        0.0 => "0.0 s".to_owned(),
-        s if s < 0.9995 => format!("{:.1} ms", s * 1e3),
-        s if s < 10.0 => format!("{s:.1} s"),
-        s if s < 300.0 => format!("{s:.0} s"),
-        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
-        s if s < 2.0 * 86_400.0 => format!("{:.1} h", s / 3600.0),
-        s if s < 2.0 * 31_557_600.0 => format!("{:.1} days", s / 86_400.0),
-        s => format!("{} years", count((s / 31_557_600.0).round() as u64)),
+    match duration_parts(seconds) {
+        Some((number, unit)) => format!("{number} {unit}"),
+        None => "–".to_owned(),
+    }
+}
+
+/// The number and the unit of a [`duration`]; `None` if it is not finite.
+pub fn duration_parts(seconds: f64) -> Option<(String, TimeUnit)> {
+    let parts = match seconds {
+        s if !s.is_finite() => return None,
+        0.0 => ("0.0".to_owned(), TimeUnit::Seconds),
+        s if s < 0.9995 => (format!("{:.1}", s * 1e3), TimeUnit::Milliseconds),
+        s if s < 10.0 => (format!("{s:.1}"), TimeUnit::Seconds),
+        s if s < 300.0 => (format!("{s:.0}"), TimeUnit::Seconds),
+        s if s < 7200.0 => (format!("{:.0}", s / 60.0), TimeUnit::Minutes),
+        s if s < 2.0 * 86_400.0 => (format!("{:.1}", s / 3600.0), TimeUnit::Hours),
+        s if s < 2.0 * 31_557_600.0 => (format!("{:.1}", s / 86_400.0), TimeUnit::Days),
+        s => (count((s / 31_557_600.0).round() as u64), TimeUnit::Years),
+    };
+    Some(parts)
+}
+
+/// The unit of a duration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "names of units")]
+pub enum TimeUnit {
+    Milliseconds,
+    Seconds,
+    Minutes,
+    Hours,
+    Days,
+    Years,
+}
+
+impl fmt::Display for TimeUnit {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Self::Milliseconds => "ms",
+            Self::Seconds => "s",
+            Self::Minutes => "min",
+            Self::Hours => "h",
+            Self::Days => "days",
+            Self::Years => "years",
+        })
     }
 }
 

@@ -60,8 +60,7 @@ impl Format {
         }
         let (template, tokenizer, stops) = (template.clone(), tokenizer.clone(), ends.clone());
         let encode = move |record: &Record| {
-            guarded::encode_example(&tokenizer, &template, &record.turns, &stops)
-                .map_err(|error| with_cause(&error))
+            guarded::encode_example(&tokenizer, &template, &record.turns, &stops).map_err(Into::into)
         };
         Some(ExampleFormat { encode: Arc::new(encode), ends })
     }
@@ -204,11 +203,6 @@ fn reads_back(template: &ChatTemplate, form: ToolForm) -> bool {
         .collect();
     matches!(&calls[..], [call] if call.name == NAME
         && serde_json::from_str::<Json>(&call.arguments).is_ok_and(|given| given == arguments))
-}
-
-/// An error with what caused it, in one line.
-fn with_cause(error: &dyn std::error::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {}", with_cause(cause)))
 }
 
 fn joined(talk: &Talk) -> String {

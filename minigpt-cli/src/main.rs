@@ -239,7 +239,9 @@ fn missing_file(cause: &(dyn std::error::Error + 'static)) -> Option<PathBuf> {
         return not_found(source).then(|| path.clone());
     }
     match data_error(cause) {
-        Some(minigpt_data::Error::Io { name, source, .. }) => not_found(source).then(|| name.into()),
+        Some(minigpt_data::Error::Io { name, source, .. }) => {
+            not_found(source).then(|| name.to_string().into())
+        }
         _ => None,
     }
 }

@@ -1,7 +1,8 @@
 //! The model that a command is given: what it may be and how it is found, the same for every command.
 
 use crate::device::DeviceKind;
-use crate::language::t;
+use crate::language::messages::data as message;
+use crate::language::{local, t};
 use crate::progress::Progress;
 use crate::{dtype, output};
 use anyhow::Result;
@@ -149,9 +150,13 @@ impl Fetching {
                 }
             }
             DownloadEvent::Damaged { problem } => {
-                output::note(&format!("{file}: {problem}; fetching it again"));
+                let problem = format!("{file}: {}", local(&problem));
+                output::note(&message::FetchingAgain { problem }.to_string());
             }
-            DownloadEvent::Retrying { problem } => output::note(&format!("{file}: {problem}; trying again")),
+            DownloadEvent::Retrying { problem } => {
+                let problem = format!("{file}: {}", local(&problem));
+                output::note(&message::TryingAgain { problem }.to_string());
+            }
         }
     }
 

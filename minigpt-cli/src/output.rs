@@ -66,8 +66,8 @@ pub fn quote(text: &str) {
 
 /// Says which characters of a text a vocabulary lacks, and what becomes of them.
 pub fn unknown(what: &str, tokenizer: &Tokenizer, unknown: &Unknown) {
-    if let Some(unknown) = unknown.in_words(tokenizer) {
-        let (what, unknown) = (language::translated(what), language::translated(&unknown));
+    if let Some(unknown) = unknown.note(tokenizer) {
+        let (what, unknown) = (language::translated(what), language::local(&unknown));
         quote(&language::t!("{what}: {unknown}"));
     }
 }

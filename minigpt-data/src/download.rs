@@ -5,7 +5,7 @@
 
 use crate::catalogue::PublicSet;
 use crate::download_part::Part;
-use crate::download_problem::{CacheProblem, DownloadProblem};
+use crate::download_problem::{DownloadProblem, FileDamage};
 use crate::error::{Error, Result};
 use crate::file_hash::{FileHash, sha256};
 use crate::http::{AccessToken, Answer, Fault, Request, client, failed, request};
@@ -72,7 +72,7 @@ pub enum DownloadEvent {
     /// A file that was here already is not what it should be, and is fetched again.
     Damaged {
         /// What is wrong with it.
-        problem: CacheProblem,
+        problem: FileDamage,
     },
     /// The connection broke, and another attempt follows.
     Retrying {

@@ -53,9 +53,9 @@ pub enum DownloadProblem {
 /// Why a file that was downloaded earlier can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's text says what it is")]
-pub enum CacheProblem {
-    #[error("there is no record of the cached file")]
-    NotRecorded,
+pub enum FileDamage {
+    #[error("the cached file is not recorded")]
+    Unrecorded,
     #[error("the cached file is damaged: {found} instead of {expected}")]
     OtherHash { found: FileHash, expected: FileHash },
 }

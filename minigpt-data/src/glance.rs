@@ -202,7 +202,7 @@ mod tests {
             fs::write(&path, text.repeat(50)).unwrap();
             let source = Source::open(&path, None, &ReadOptions::default()).unwrap();
             let error = Glance::of(&source).unwrap_err().to_string();
-            assert!(error.contains("blank.txt holds only white space"), "{error}");
+            assert!(error.contains("blank.txt contains only white space"), "{error}");
         }
     }
 

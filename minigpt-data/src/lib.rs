@@ -84,7 +84,7 @@ pub use description::{Damage, Description, Encodings};
 pub use download::{
     Checked, DownloadEvent, DownloadOptions, Downloaded, Remote, download, download_file, download_text,
 };
-pub use download_problem::{CacheProblem, DownloadProblem};
+pub use download_problem::{DownloadProblem, FileDamage};
 pub use encoding::TextEncoding;
 pub use error::{Error, FormatError, OptionError, Result, Unsuitable};
 pub use file_hash::FileHash;

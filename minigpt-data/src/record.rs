@@ -406,7 +406,7 @@ mod tests {
             (r#"{"answer":"a"}"#, "missing \"question\""),
             (r#"{"question":1,"answer":"b"}"#, "\"question\" is the number 1, not text"),
             (r#"{"question":null,"answer":"b"}"#, "missing \"question\""),
-            (r#"{"question":"a","question":"b"}"#, "duplicate field \"question\" (column 26)"),
+            (r#"{"question":"a","question":"b"}"#, "has the field \"question\" twice"),
             (r#"{"question":"\ud800"}"#, "not JSON: unexpected end of hex escape"),
             ("{\"question\":\"a\0\"}", "not JSON: control character"),
             (r#"{"messages":[]}"#, "\"messages\" is empty"),
@@ -415,7 +415,7 @@ mod tests {
             (r#"{"messages":[{"role":"tool","content":""}]}"#, "unknown role \"tool\", expected"),
             (r#"{"messages":[{"role":"user"}]}"#, "a message has no \"content\""),
             (r#"{"messages":[{"content":"user"}]}"#, "a message has no \"role\""),
-            (r#"{"messages":[{"role":"user","content":"a"}],"answer":"b"}"#, "one or the other"),
+            (r#"{"messages":[{"role":"user","content":"a"}],"answer":"b"}"#, "keep one of them"),
             (r#"{"instruction":"a"}"#, "missing \"output\""),
             (r#"{"instruction":"a","output":"b","history":[1]}"#, "\"history\" is not a list"),
         ];

@@ -290,7 +290,9 @@ mod tests {
         let path = dir.path().join("train.bin");
         std::fs::write(&path, [1, 2, 3]).unwrap();
         let error = Tokens::open(&path, IdWidth::U16).unwrap_err().to_string();
-        assert!(error.ends_with("3 bytes is no multiple of 2: it is cut off, or not a file of 2-byte ids"));
+        assert!(
+            error.ends_with("3 bytes are not a multiple of 2: it is cut off, or not a file of 2-byte ids")
+        );
         assert!(Tokens::open(dir.path(), IdWidth::U16).is_err());
     }
 

@@ -56,9 +56,7 @@ impl Change {
         if CHANGEABLE.contains(&self.setting.as_str()) {
             return Ok(());
         }
-        let Self { setting, from, to, .. } = self;
-        let (from, to) = (shown(from), shown(to));
-        Err(Error::OtherRun { setting: setting.clone(), from, to })
+        Err(Error::OtherRun(Box::new(self.clone())))
     }
 }
 
@@ -75,7 +73,8 @@ fn fields(section: &impl Serialize) -> Map<String, Value> {
     }
 }
 
-fn shown(value: &Value) -> String {
+/// The value of a setting as it is written.
+pub(crate) fn shown(value: &Value) -> String {
     if value.is_null() { "not set".to_owned() } else { value.to_string() }
 }
 

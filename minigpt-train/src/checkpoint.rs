@@ -2,7 +2,7 @@
 
 use crate::best::Best;
 use crate::change::Change;
-use crate::config::{MOST_PARTS, TrainConfig};
+use crate::config::TrainConfig;
 use crate::epoch::{EpochLoss, ExactNumber};
 use crate::error::Result;
 use crate::record::Warning;
@@ -105,8 +105,8 @@ pub enum CheckpointError {
     BadOptimizer { path: PathBuf, problem: String },
     #[error("the optimizer's {0} is missing or has another shape")]
     BadMoment(String),
-    #[error("the checkpoint says that a batch has {0} parts; it must be from 1 to {MOST_PARTS}")]
-    Parts(usize),
+    #[error("the checkpoint says that a batch has {parts} parts; it must be from 1 to {most}")]
+    Parts { parts: usize, most: usize },
 }
 
 /// Writes the model folder `name` of a run; with what its optimiser remembers, all that resuming needs. What stands there and

@@ -1,6 +1,7 @@
 //! What can go wrong in training.
 
 use crate::best::{Answers, Best};
+use crate::change::{Change, shown};
 use crate::checkpoint::CheckpointError;
 use crate::distributed::{MpiError, RankError};
 use std::fmt;
@@ -22,10 +23,11 @@ pub enum Error {
 
     /// A setting that can't change when a run is resumed.
     #[error(
-        "the run was started with {setting} = {from} and can't be resumed with {to}: it would be another run. Start a new \
-         one, from this one's model if you like"
+        "the run was started with {} = {} and can't be resumed with {}: it would be another run. Start a new one, from \
+         this one's model if you like",
+        .0.setting, shown(&.0.from), shown(&.0.to)
     )]
-    OtherRun { setting: String, from: String, to: String },
+    OtherRun(Box<Change>),
 
     /// The run was started with other data, or with another tokenizer.
     #[error("the run was started with another {what} ({then}) than this one ({now})")]

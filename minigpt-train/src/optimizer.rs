@@ -2,7 +2,7 @@
 
 use crate::adamw;
 use crate::checkpoint::CheckpointError;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gradients::Gradients;
 use crate::muon;
 use candle_core::{Tensor, Var};
@@ -143,7 +143,7 @@ impl Optimizer {
     /// What was found under a name, if it has the shape that it should have.
     pub(crate) fn checked(found: Option<Tensor>, name: &str, like: &Tensor) -> Result<Tensor> {
         let found = found.filter(|found| found.dims() == like.dims());
-        Ok(found.ok_or_else(|| CheckpointError::BadMoment(name.clone()))?)
+        Ok(found.ok_or_else(|| CheckpointError::BadMoment(name.to_owned()))?)
     }
 
     /// Whether it moves the parameter of a name.

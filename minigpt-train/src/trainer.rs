@@ -418,7 +418,7 @@ fn agreed_parts(
     timeouts.long(|| exchange.broadcast(&mut bytes))?;
     let parts = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)) as usize;
     if !(1..=MOST_PARTS).contains(&parts) {
-        return Err(CheckpointError::Parts(parts).into());
+        return Err(CheckpointError::Parts { parts, most: MOST_PARTS }.into());
     }
     // Every part has at least one row.
     Ok(parts.min(config.batch_size))

@@ -4,7 +4,7 @@
 //! found. As long as these two are the same, so is the file; otherwise it is hashed again.
 
 use crate::error::{Error, Result};
-use minigpt_data::FileHash;
+use minigpt_data::{FileDamage, FileHash};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -34,7 +34,7 @@ pub(crate) enum State {
     Missing,
     Whole,
     /// With what is wrong with it.
-    Damaged(String),
+    Damaged(FileDamage),
 }
 
 impl CheckedFiles {
@@ -66,7 +66,7 @@ impl CheckedFiles {
         let Ok(about) = fs::metadata(&path) else { return Ok(State::Missing) };
         let stamp = self.files.get(name);
         let Some(expected) = listed.or(stamp.map(|stamp| &stamp.hash)).cloned() else {
-            return Ok(State::Damaged("nothing is known of the file in the cache".to_owned()));
+            return Ok(State::Damaged(FileDamage::Unrecorded));
         };
         let now = Stamp { bytes: about.len(), modified: modified(&about), hash: expected.clone() };
         if stamp == Some(&now) {
@@ -74,9 +74,7 @@ impl CheckedFiles {
         }
         let found = expected.of_file(&path)?;
         if found != expected {
-            return Ok(State::Damaged(format!(
-                "the file in the cache is damaged: {found} instead of {expected}"
-            )));
+            return Ok(State::Damaged(FileDamage::OtherHash { found, expected }));
         }
         self.files.insert(name.to_owned(), now);
         self.save()?;

@@ -268,7 +268,7 @@ fn judge(config: &RunConfig, brought: &Brought, tokenizer: Option<&Tokenizer>) -
             "train.best_by is answers, but {path} has no questions and answers"
         )));
     };
-    let judge = move |gpt: &Gpt| questions.ask(gpt).map_err(|error| error.to_string());
+    let judge = move |gpt: &Gpt| Ok(questions.ask(gpt)?);
     Ok(Some(Box::new(judge)))
 }
 
@@ -404,7 +404,7 @@ fn open_corpus(
         format: brought.example_format(config)?,
     };
     let corpus = Corpus::open(path, &options)?;
-    notes.extend(corpus.damage.iter().cloned());
+    notes.extend(corpus.damage.iter().map(ToString::to_string));
     Ok((corpus, notes))
 }
 
@@ -420,7 +420,7 @@ fn open_data(config: &RunConfig, brought: &Brought, block_size: usize) -> Result
     };
     notes.insert(0, format!("{}: {}", data.path, corpus.read_as));
     if let Some(tokenizer) = &corpus.tokenizer {
-        notes.extend(corpus.unknown.in_words(tokenizer));
+        notes.extend(corpus.unknown.note(tokenizer).map(|note| note.to_string()));
         if matches!(tokenizer, Tokenizer::Char(_)) && tokenizer.special_id(UNK).is_none() {
             let size = tokenizer.vocab_size();
             notes.push(format!(
@@ -490,7 +490,7 @@ fn rehearsal(
     let max_length = old.data.max_length.min(block_size + 1);
     let examples = Examples { max_length, loss_on: old.data.loss_on };
     let (corpus, _) = open_corpus(&old, brought, block_size, examples)?;
-    notes.extend(corpus.damage);
+    notes.extend(corpus.damage.iter().map(ToString::to_string));
     let CorpusParts::Qa { mut train, .. } = corpus.parts else {
         return Err(Error::Setting(format!("data.rehearse_path: {path} has no questions and answers")));
     };

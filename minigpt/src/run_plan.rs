@@ -124,9 +124,9 @@ pub(crate) fn open(config: &RunConfig) -> Result<Source> {
     Ok(Source::open(Path::new(&data.path), data.kind, &options)?)
 }
 
-/// What is damaged in the data of a configuration, a sentence for each path; nothing where it can't be opened, which a run says
+/// What is damaged in the data of a configuration; nothing where it can't be opened, which a run says
 /// when it starts.
-pub fn damage(config: &RunConfig) -> Vec<String> {
+pub fn damage(config: &RunConfig) -> Vec<minigpt_data::Damage> {
     let of = |path: &str| {
         let data = DataConfig { path: path.to_owned(), ..config.data.clone() };
         let source = open(&RunConfig { data, ..config.clone() }).ok()?;

@@ -1,6 +1,7 @@
 //! `minigpt eval`: how well a model predicts data, and how many questions it answers.
 
 use crate::commands::data::reading::ReadingArgs;
+use crate::language::local;
 use crate::language::messages::counts;
 use crate::language::messages::eval as message;
 use crate::models::{LoadArgs, ModelArg};
@@ -11,8 +12,9 @@ use clap::{Args, ValueEnum};
 use minigpt::{Answered, ModelFolder, answer_all};
 use minigpt_charts::{Table, count};
 use minigpt_data::{
-    BadLines, Corpus, CorpusKind, CorpusOptions, CorpusParts, Dataset, Loader, LossOn, Order, Padding,
-    Prepared, QaDataset, QaOptions, QaSummary, Sampling, Source, TextDataset, TokenizerChoice, builtin,
+    BadLines, Corpus, CorpusKind, CorpusOptions, CorpusParts, Damage, Dataset, Loader, LossOn, Order,
+    Padding, Prepared, QaDataset, QaOptions, QaSummary, Sampling, Source, TextDataset, TokenizerChoice,
+    builtin,
 };
 use minigpt_train::{Evaluation, Workers, evaluate};
 use serde::Serialize;
@@ -127,7 +129,7 @@ pub fn run(args: &EvalArgs) -> Result<()> {
     };
     // One token of a sequence is only a target, so a context of T holds T + 1 of them.
     let (opened, damage) = open(args, &model, loss_on, block_size + 1)?;
-    damage.iter().for_each(|damage| output::note(damage));
+    damage.iter().for_each(|damage| output::note(&local(damage)));
     let report = match opened {
         Opened::Text(tokens) => {
             check_of_text(args)?;
@@ -177,7 +179,7 @@ fn open(
     model: &ModelFolder,
     loss_on: LossOn,
     max_length: usize,
-) -> Result<(Opened, Vec<String>)> {
+) -> Result<(Opened, Vec<Damage>)> {
     let prepared = Prepared::is_at(&args.data);
     if !prepared {
         model.need_tokenizer()?;
@@ -213,8 +215,8 @@ fn open(
         ..CorpusOptions::default()
     };
     let corpus = Corpus::open(&args.data, &options).context(message::DataUnreadable)?;
-    if let Some(note) = corpus.tokenizer.as_ref().and_then(|tokenizer| corpus.unknown.in_words(tokenizer)) {
-        output::note(&note);
+    if let Some(note) = corpus.tokenizer.as_ref().and_then(|tokenizer| corpus.unknown.note(tokenizer)) {
+        output::note(&local(&note));
     }
     let nothing = || message::NoSuchPart { data: &args.data.display() }.to_string();
     let opened = match (corpus.parts, part) {

@@ -131,7 +131,7 @@ fn plan_run(config: &Path, args: &PlanArgs) -> Result<()> {
     let suggestion = Suggestion::new(&text, &changes, None, None)?;
     announce_suggestion(&suggestion, false);
     let config = suggestion.config;
-    minigpt::damage(&config).iter().for_each(|damage| output::note(damage));
+    minigpt::damage(&config).iter().for_each(|damage| output::note(&local(damage)));
     let plan = RunPlan::measure(&config)?;
     let cluster = args.machines.map(|machines| {
         let (train, model) = (&config.train, &config.model);

@@ -1,13 +1,13 @@
 //! `minigpt plot`: the losses of one or several training runs in one picture.
 
+use crate::language::chart_labels;
 use crate::language::messages::plot as message;
-use crate::language::picture;
 use crate::{output, screen};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use minigpt_charts::{Table, count, decimal};
 use minigpt_files::write_file;
-use minigpt_train::record::{self, Axis, Damage, StepRecord, Summary, loss_chart};
+use minigpt_train::record::{self, Axis, Damage, StepRecord, Summary, labeled_loss_chart, loss_chart};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::io::IsTerminal;
@@ -86,13 +86,13 @@ pub fn run(args: &PlotArgs) -> Result<()> {
     let records = folders.iter().map(|run| read(run)).collect::<Result<Vec<_>>>()?;
     let runs: Vec<(String, Vec<StepRecord>)> = names.into_iter().zip(records).collect();
     let (out, axis) = (args.out.clone().unwrap_or_else(|| default_out(&folders)), args.x.into());
-    let chart = loss_chart(&runs, axis);
-    write_file(&out, chart.svg().as_bytes()).context(message::CouldNotDraw)?;
+    write_file(&out, loss_chart(&runs, axis).svg().as_bytes()).context(message::CouldNotDraw)?;
     let answers = answers(&folders, &runs);
     if args.json {
         return output::json(&Answer { out: &out, runs: answers });
     }
-    let picture = picture(chart, screen::picture_columns(), colours());
+    let chart = labeled_loss_chart(&runs, axis, chart_labels());
+    let picture = chart.terminal(screen::picture_columns(), colours());
     let picture = if picture.is_empty() { picture } else { format!("{picture}\n") };
     output::drawn(&picture)?;
     output::text(&message::Drawn { table: &table(&answers), out: &out.display() }.to_string())

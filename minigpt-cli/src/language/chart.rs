@@ -1,21 +1,21 @@
-//! A chart on a terminal in the chosen language. In an SVG file it stays English.
+//! The words on a loss chart in the chosen language, for a terminal. In an SVG file they stay English.
 
-use super::{Language, current, tr};
-use minigpt_charts::LineChart;
+use super::{Language, current};
+use minigpt_train::record::Labels;
 
-/// Draws a chart in so many columns.
-pub fn picture(mut chart: LineChart, columns: usize, colours: bool) -> String {
-    (chart.y, chart.noisy, chart.marked) = (tr(chart.y), tr(chart.noisy), tr(chart.marked));
-    let units = chart.x.units;
-    let picture = chart.terminal(columns, colours);
-    // The name of the axis is all that stands in the last line.
-    let foot = picture.trim_end().lines().next_back().unwrap_or_default();
-    let unit = units.iter().find(|(_, name)| foot.trim() == *name);
-    match (current(), unit) {
-        (Language::Zh, Some((_, name))) => {
-            let begin = picture.trim_end().len() - name.len();
-            format!("{}{}\n", &picture[..begin], tr(name))
-        }
-        _ => picture,
+const CHINESE: Labels = Labels {
+    loss: "损失",
+    training: "训练",
+    validation: "验证",
+    steps: &[(1.0, "步")],
+    tokens: &[(1.0, "词元"), (1e6, "百万词元"), (1e9, "十亿词元")],
+    time: &[(1.0, "训练秒数"), (60.0, "训练分钟数"), (3600.0, "训练小时数"), (86_400.0, "训练天数")],
+};
+
+/// The words of the chosen language.
+pub fn chart_labels() -> &'static Labels {
+    match current() {
+        Language::En => &Labels::ENGLISH,
+        Language::Zh => &CHINESE,
     }
 }

@@ -14,7 +14,7 @@ pub mod messages;
 mod template;
 mod translate;
 
-pub use chart::picture;
+pub use chart::chart_labels;
 #[allow(unused_imports, reason = "while messages move here")]
 pub use chinese::Chinese;
 pub use help::{in_language, page};
@@ -108,11 +108,9 @@ pub fn duration(seconds: f64) -> String {
 }
 
 fn duration_in(language: Language, seconds: f64) -> String {
-    let english = minigpt_charts::duration(seconds);
-    match english.rsplit_once(' ') {
-        Some((_, "days")) => said_in(language, "{number} days", english),
-        Some((_, "years")) => said_in(language, "{number} years", english),
-        _ => english,
+    match minigpt_charts::duration_parts(seconds) {
+        Some((number, unit)) if language == Language::Zh => format!("{number} {}", unit.chinese()),
+        _ => minigpt_charts::duration(seconds),
     }
 }
 

@@ -142,7 +142,7 @@ mod prepare {
     fn question_answer_lines_are_sent_to_training_as_they_are() {
         let place = Place::new();
         let input = place.write("qa.jsonl", "{}");
-        refused(&place, &input, &[], "give it to training as it is");
+        refused(&place, &input, &[], "train on it directly");
     }
 
     #[test]
@@ -172,7 +172,11 @@ mod prepare {
         assert_eq!(ids(&place.path("out/train.bin")).len(), 4);
         place.write("out/notes.txt", "mine");
         let done = prepare(&input, &place.text("out"), &["--force"]).code(1);
-        assert!(done.stderr().contains("\"notes.txt\", which is not ours to delete"), "{}", done.stderr());
+        assert!(
+            done.stderr().contains("\"notes.txt\", which this program did not write"),
+            "{}",
+            done.stderr()
+        );
         // A file where the folder should go, and one where its parent should be.
         for out in ["in.txt", "in.txt/out"] {
             prepare(&input, &place.text(out), &["--force"]).code(1);
@@ -192,14 +196,14 @@ mod prepare {
             assert!(done.stderr().contains(expected), "{}", done.stderr());
         };
         place.write("out/train.bin", [0; 5]);
-        stats("5 bytes is no multiple of 2");
+        stats("5 bytes are not a multiple of 2");
         place.write("out/train.bin", [0; 6]);
         stats("3 tokens, but meta.json says 9");
         let nine: Vec<u8> = (0..9_u16).flat_map(|id| (id * 40).to_le_bytes()).collect();
         place.write("out/train.bin", nine);
         stats("token 1 is 40, but the vocabulary has 10 entries");
         place.write("out/meta.json", "{\"format\": 1}");
-        stats("not a description");
+        stats("not a valid description");
         // Without a description it is a folder as nanoGPT makes them.
         fs::remove_file(place.path("out/meta.json")).unwrap();
         let done = data(&["stats", &out, "--json"], "").success();
@@ -316,7 +320,7 @@ mod stats {
             .collect();
         assert_eq!(reasons[0], (102, "not JSON: expected value (column 1)"));
         assert_eq!(reasons[1].0, 104);
-        assert!(reasons[1].1.contains("duplicate field \"question\""));
+        assert!(reasons[1].1.contains("has the field \"question\" twice"));
         assert_eq!(reasons[2], (105, "missing \"answer\""));
         assert_eq!(reasons[3], (106, "not UTF-8: 0xff at byte 0"));
         // Lengths are 4..=103 and 8: 96 of 101 are at most 98 long.
@@ -432,7 +436,7 @@ mod download {
         let endpoint = serving(b"<html>Sign in to the hotel network</html>");
         let out = place.text("data");
         let done = data(&["download", "shakespeare", "--out", &out, "--endpoint", &endpoint], "").code(1);
-        assert!(done.stderr().contains("41 bytes there, 1115394 are expected"), "{}", done.stderr());
+        assert!(done.stderr().contains("has 41 bytes, not 1115394"), "{}", done.stderr());
         assert!(!place.path("data/shakespeare.txt").exists());
     }
 
@@ -442,7 +446,7 @@ mod download {
         let out = place.text("data");
         let args = ["download", "names", "--out", &out, "--endpoint", "http://127.0.0.1:1"];
         let done = data(&args, "").code(1);
-        assert!(done.stderr().contains("are you online?"), "{}", done.stderr());
+        assert!(done.stderr().contains("is this machine online?"), "{}", done.stderr());
         assert!(done.stderr().contains("--endpoint URL"), "{}", done.stderr());
         assert_eq!(done.stdout(), "");
     }

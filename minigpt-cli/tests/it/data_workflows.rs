@@ -306,7 +306,7 @@ fn damaged_chinese_is_read_and_the_damage_is_said() {
     let shown = folder.types("data show gbk.txt --count 1");
     assert_contains(
         shown.stderr(),
-        &["gbk.txt: text in gb18030", "gbk.txt is damaged: 2 broken characters are U+FFFD now"],
+        &["gbk.txt: text in gb18030", "gbk.txt is damaged: 2 invalid characters were replaced by U+FFFD"],
     );
     assert_contains(shown.stdout(), &["天空为什么是蓝色的"]);
     let chinese = folder.types("data stats gbk.txt --lang zh");
@@ -355,25 +355,31 @@ fn damage_is_said_by_every_command_that_opens_data() {
     folder.0.write("twoq/a.jsonl", &encoding_rs::GBK.encode(&good).0);
     folder.0.write("twoq/b.jsonl", damaged(&good));
     folder.types(&format!("train good.jsonl --out run --max_iters=1 {SMALL}"));
-    let one = |name: &str| format!("{name} is damaged: 1 broken character is U+FFFD now");
+    let one = |name: &str| format!("{name} is damaged: 1 invalid character was replaced by U+FFFD");
     for (command, said) in [
         ("data stats bad.jsonl", one("bad.jsonl")),
         ("data split bad.jsonl --out parts", one("bad.jsonl")),
         ("data split badt.jsonl --out parts2", one("badt.jsonl")),
         ("data show bad.jsonl --count 1", one("bad.jsonl")),
-        ("data show two --count 1", "two is damaged: 2 broken characters are U+FFFD now".to_owned()),
-        ("data show two --count 1", "two: 3 files of text in UTF-8, gb18030".to_owned()),
+        (
+            "data show two --count 1",
+            "two is damaged: 2 invalid characters were replaced by U+FFFD".to_owned(),
+        ),
+        ("data show two --count 1", "two: 3 text files in UTF-8, gb18030".to_owned()),
         ("tokenizer train bad.jsonl --kind char --out tokenizer", one("bad.jsonl")),
         ("eval run/last --data bad.jsonl", one("bad.jsonl")),
         ("train bad.jsonl --out run --eval-only", one("bad.jsonl")),
         ("train good.jsonl --out with-val --max_iters=1 --val_path=bad.jsonl SMALL", one("bad.jsonl")),
-        ("train two --out of-two --max_iters=1 SMALL", "two is damaged: 2 broken characters are".to_owned()),
+        (
+            "train two --out of-two --max_iters=1 SMALL",
+            "two is damaged: 2 invalid characters were".to_owned(),
+        ),
         ("train twoq --out of-twoq --max_iters=1 SMALL", one("twoq")),
         ("train bad.txt --out of-text --max_iters=1 SMALL", one("bad.txt")),
         ("plan --config bad.toml", one("bad.jsonl")),
         (
             "scaling plan long.txt --minutes 60",
-            "long.txt is damaged: 1 broken character is U+FFFD now".to_owned(),
+            "long.txt is damaged: 1 invalid character was replaced by U+FFFD".to_owned(),
         ),
     ] {
         let done = folder.types(&command.replace("SMALL", SMALL));
@@ -430,7 +436,7 @@ fn a_character_that_a_vocabulary_lacks_makes_nothing_impossible() {
     folder.0.write("more.txt", "fed a $5 bead. ".repeat(40));
     folder.0.write("more.toml", "[data]\npath = \"more.txt\"\n");
     let run = folder.types("train --config more.toml --from run/last --out more --set train.max_iters=2");
-    assert_contains(run.stderr(), &["'$' × 40", "are left out: the vocabulary lacks them"]);
+    assert_contains(run.stderr(), &["'$' × 40", "are not in the vocabulary and are left out"]);
 }
 
 #[test]

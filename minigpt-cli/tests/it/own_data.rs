@@ -114,7 +114,7 @@ fn every_kind_of_data_is_recognised() {
     fs::create_dir(place.path("书")).unwrap();
     place.write("书/一.txt", CHINESE.repeat(40));
     place.write("书/二.md", CHINESE.repeat(40));
-    assert_contains(&train(&place, &["书"]), &["2 files of text", "one token per character", "runs/书"]);
+    assert_contains(&train(&place, &["书"]), &["2 text files", "one token per character", "runs/书"]);
     let prepare = ["data", "prepare", "书", "--out", "tokens"];
     minigpt(&prepare).within(&place.path("")).run().success();
     assert_contains(&train(&place, &["tokens"]), &["prepared tokens", "runs/tokens"]);
@@ -192,7 +192,7 @@ fn standard_input_that_is_refused_leaves_nothing() {
     // What was there stays.
     place.write("kept/mine.txt", "mine");
     let white = minigpt(&["train", "-", "--out", "kept"]).within(&place.path("")).stdin("  ").run().code(1);
-    assert_contains(white.stderr(), &["holds only white space"]);
+    assert_contains(white.stderr(), &["contains only white space"]);
     assert_eq!(place.names("kept"), ["mine.txt"]);
 }
 
@@ -210,7 +210,7 @@ fn nothing_that_can_be_seen_is_nothing_to_learn() {
         &["tokenizer", "train", "invisible.txt", "--vocab-size", "300", "--out", "tokenizer"],
     ] {
         let done = minigpt(args).within(&place.path("")).run().code(1);
-        assert_contains(done.stderr(), &[".txt holds only white space"]);
+        assert_contains(done.stderr(), &[".txt contains only white space"]);
     }
     assert!(!place.path("tokenizer").exists() && !place.path("runs").exists());
 }
@@ -302,14 +302,17 @@ fn white_space_and_options_that_would_do_nothing_are_refused() {
     place.write("blank.jsonl", "{\"question\": \" \", \"answer\": \"\"}\n{\"text\": \"\\n\"}\n");
     place.write("novel.txt", TEXT.repeat(100));
     for (args, said) in [
-        (&["blank.txt"][..], "blank.txt holds only white space"),
-        (&["blank.jsonl"], "blank.jsonl has no usable line: 2 bad, 0 blank; line 1: holds only white space"),
+        (&["blank.txt"][..], "blank.txt contains only white space"),
+        (
+            &["blank.jsonl"],
+            "blank.jsonl has no usable line: 2 bad, 0 blank; line 1: contains only white space",
+        ),
         // Options that an evaluation has no use for.
         (&["novel.txt", "--eval-only", "--minutes=1"], "cannot be used with"),
         (&["novel.txt", "--eval-only", "--max-minutes=1"], "cannot be used with"),
         (&["novel.txt", "--eval-only", "--ranks=2"], "cannot be used with"),
         (&["novel.txt", "--eval-only", "--serve"], "cannot be used with"),
-        (&["blank.txt", "--n_layer=1", "--max_iters=1"], "blank.txt holds only white space"),
+        (&["blank.txt", "--n_layer=1", "--max_iters=1"], "blank.txt contains only white space"),
         (&["novel.txt", "--max_length=64", "--max_iters=1"], "data.max_length is about examples"),
         (&["novel.txt", "--loss_on=answer", "--max_iters=1"], "data.loss_on is about examples"),
         (&["novel.txt", "--best_by=answers", "--max_iters=1"], "has no questions and answers"),

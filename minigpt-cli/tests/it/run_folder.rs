@@ -253,7 +253,7 @@ fn a_new_run_is_not_begun_over_files_of_somebody_else() {
         minigpt(&["train", "--config", "config.toml", "--out", "."]).within(&runs.path("")).run().code(1);
     assert_contains(
         refused.stderr(),
-        &["holds config.toml, which no run has written", "choose another folder"],
+        &["contains config.toml, which was not written by a run", "choose another folder"],
     );
     assert!(!runs.path("last").exists() && !runs.path(".lock").exists());
     runs.0.write("best/notes.txt", "mine");
@@ -471,7 +471,7 @@ fn standard_input_replaces_nothing_before_the_folder_is_known_to_be_free() {
     assert_eq!(runs.0.read_text("run/input.txt"), kept);
     runs.0.write("mine/input.txt", THESIS);
     let foreign = piped(second, "mine", "--max_iters=4").run().code(1);
-    assert_contains(foreign.stderr(), &["mine holds input.txt, which no run has written"]);
+    assert_contains(foreign.stderr(), &["mine contains input.txt, which was not written by a run"]);
     assert_eq!((runs.0.read_text("mine/input.txt").as_str(), runs.0.names("mine").len()), (THESIS, 1));
     // A run that never saved leaves its lock and its text: that text is set aside.
     runs.0.write("killed/.lock", "");

@@ -207,7 +207,7 @@ fn a_folder_in_the_way_is_replaced_only_when_asked() {
     let args = ["train", "--kind", "char", "--input", "-", "--out", path];
     tokenizer(&args, "abc").success();
     let done = tokenizer(&args, "abcd").code(1);
-    assert!(done.stderr().contains("exists already"), "{}", done.stderr());
+    assert!(done.stderr().contains("already exists"), "{}", done.stderr());
     tokenizer(&[&args[..], &["--force"]].concat(), "abcd").success();
     assert_eq!(tokenizer(&["encode", "--tokenizer", path], "d").success().stdout(), "3\n");
 

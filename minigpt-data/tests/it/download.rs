@@ -107,11 +107,11 @@ fn set(pinned: bool) -> PublicSet {
     let hash: String = Sha256::digest(text()).iter().map(|byte| format!("{byte:02x}")).collect();
     PublicSet {
         name: "test",
-        about: "",
+        about: SetContents::Names,
         language: "en",
         bytes: text().len() as u64,
         sha256: pinned.then(|| &*hash.leak()),
-        licence: "",
+        licence: Licence::Mit,
         url: "https://example.invalid/data/test.txt",
         file: "test.txt",
     }
@@ -233,7 +233,7 @@ fn a_wrong_length_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(text(), vec![Act::ClaimLength(99)]);
     let error = fetch(&server, &set(true), dir.path()).0.unwrap_err().to_string();
-    assert!(error.contains("it has 99 bytes there"), "{error}");
+    assert!(error.contains("has 99 bytes, not"), "{error}");
     assert!(!dir.path().join("test.txt").exists());
 }
 
@@ -269,7 +269,7 @@ fn an_endless_answer_is_not_stored() {
 fn a_set_without_a_hash_may_grow_but_not_without_end() {
     let dir = tempfile::tempdir().unwrap();
     for (act, problem) in
-        [(Act::NoLength, "the server sent more than"), (Act::Serve, "would already be too many")]
+        [(Act::NoLength, "the server sent more than"), (Act::Serve, "more than the limit of")]
     {
         let server = Server::start(text().repeat(9), vec![act]);
         let error = fetch(&server, &set(false), dir.path()).0.unwrap_err().to_string();

@@ -56,7 +56,7 @@ impl fmt::Display for AbortReason {
 }
 
 /// What is wrong with MPI.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's text says what it is")]
 pub enum MpiError {
     #[error(

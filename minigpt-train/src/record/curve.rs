@@ -27,35 +27,58 @@ impl Axis {
         }
     }
 
-    fn quantity(self) -> Quantity {
+    fn quantity(self, labels: &Labels) -> Quantity {
         match self {
-            Axis::Step => Quantity { units: &[(1.0, "step")], whole: true },
-            Axis::Tokens => Quantity {
-                units: &[(1.0, "tokens"), (1e6, "million tokens"), (1e9, "billion tokens")],
-                whole: true,
-            },
-            Axis::Time => Quantity {
-                units: &[
-                    (1.0, "seconds of training"),
-                    (60.0, "minutes of training"),
-                    (3600.0, "hours of training"),
-                    (86_400.0, "days of training"),
-                ],
-                whole: false,
-            },
+            Axis::Step => Quantity { units: labels.steps, whole: true },
+            Axis::Tokens => Quantity { units: labels.tokens, whole: true },
+            Axis::Time => Quantity { units: labels.time, whole: false },
         }
     }
 }
 
+/// The words on a loss chart, in one language. Units of an axis come with their size in steps, tokens or seconds.
+#[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "named by what they label")]
+pub struct Labels {
+    pub loss: &'static str,
+    pub training: &'static str,
+    pub validation: &'static str,
+    pub steps: &'static [(f64, &'static str)],
+    pub tokens: &'static [(f64, &'static str)],
+    pub time: &'static [(f64, &'static str)],
+}
+
+impl Labels {
+    /// The English words.
+    pub const ENGLISH: Self = Self {
+        loss: "loss",
+        training: "training",
+        validation: "validation",
+        steps: &[(1.0, "step")],
+        tokens: &[(1.0, "tokens"), (1e6, "million tokens"), (1e9, "billion tokens")],
+        time: &[
+            (1.0, "seconds of training"),
+            (60.0, "minutes of training"),
+            (3600.0, "hours of training"),
+            (86_400.0, "days of training"),
+        ],
+    };
+}
+
 /// The chart of runs by their names: training losses are its noisy points, validation losses its marked ones.
 pub fn loss_chart(runs: &[(String, Vec<StepRecord>)], axis: Axis) -> LineChart {
+    labeled_loss_chart(runs, axis, &Labels::ENGLISH)
+}
+
+/// The same with the words of a language on its axes and lines.
+pub fn labeled_loss_chart(runs: &[(String, Vec<StepRecord>)], axis: Axis, labels: &Labels) -> LineChart {
     LineChart {
         title: title(runs),
         subtitle: subtitle(runs),
-        x: axis.quantity(),
-        y: "loss",
-        noisy: "training",
-        marked: "validation",
+        x: axis.quantity(labels),
+        y: labels.loss,
+        noisy: labels.training,
+        marked: labels.validation,
         curves: runs.iter().map(|(name, records)| curve(name, records, axis)).collect(),
     }
 }

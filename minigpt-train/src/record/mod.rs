@@ -10,7 +10,7 @@ mod summary;
 mod tensorboard;
 mod warning;
 
-pub use curve::{Axis, loss_chart};
+pub use curve::{Axis, Labels, labeled_loss_chart, loss_chart};
 pub use error::{Error, Result};
 pub use metrics::{Log, Metrics, read};
 pub(crate) use samples::SampleLog;

@@ -8,8 +8,8 @@ use minigpt_data::{
 };
 use minigpt_model::Gpt;
 use minigpt_train::{
-    Exchange, OptimizerKind, RunFolder, SingleRank, ThreadRank, TrainConfig, Trainer, TrainingData,
-    checkpoint,
+    AbortReason, Exchange, OptimizerKind, RunFolder, SingleRank, ThreadRank, TrainConfig, Trainer,
+    TrainingData, checkpoint,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -232,7 +232,7 @@ fn a_rank_that_fails_ends_the_others_with_its_message() {
         let mut trainer = trainer(Arc::clone(&exchange), &config, folder.path()).unwrap();
         if exchange.rank() == 1 {
             trainer.step(1e-3).unwrap();
-            exchange.abort("the disk is full");
+            exchange.abort(AbortReason::Failed("the disk is full".to_owned()));
             return String::new();
         }
         (0..3).find_map(|_| trainer.step(1e-3).err()).unwrap().to_string()

@@ -116,7 +116,7 @@ fn a_run_is_not_resumed_with_other_data_or_another_tokenizer() {
     let without = TrainingData { tokenizer: None, ..data(corpus()) };
     let error = resume(without);
     assert!(
-        error.starts_with("the run was begun with another tokenizer (") && error.ends_with("(none)"),
+        error.starts_with("the run was started with another tokenizer (") && error.ends_with("(none)"),
         "{error}"
     );
     let text = folder.path().join("other.txt");

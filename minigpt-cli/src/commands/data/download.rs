@@ -1,5 +1,6 @@
 //! `minigpt data download`: fetch a public set.
 
+use crate::language::local;
 use crate::language::messages::data as message;
 use crate::progress::Progress;
 use crate::{output, screen};
@@ -38,7 +39,7 @@ pub(super) fn run(args: &DownloadArgs) -> Result<()> {
         force: args.force,
         pause: Duration::from_secs(1),
     };
-    output::note(&format!("{}: {}, {}", set.name, bytes(set.bytes), set.licence));
+    output::note(&format!("{}: {}, {}", set.name, bytes(set.bytes), local(&set.licence)));
     let mut bar = None;
     let done = download(set, &args.out, &options, &mut |event| show(event, set, &mut bar))?;
     if let Some(bar) = bar {
@@ -74,10 +75,10 @@ fn show(event: DownloadEvent, set: &PublicSet, bar: &mut Option<Progress>) {
             }
         }
         DownloadEvent::Damaged { problem } => {
-            output::note(&message::FetchingAgain { problem: &problem }.to_string())
+            output::note(&message::FetchingAgain { problem: &local(&problem) }.to_string())
         }
         DownloadEvent::Retrying { problem } => {
-            output::note(&message::TryingAgain { problem: &problem }.to_string())
+            output::note(&message::TryingAgain { problem: &local(&problem) }.to_string())
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::language::messages::counts;
 use crate::language::messages::data as message;
-use crate::language::tr;
+use crate::language::{local, tr};
 use crate::{output, screen};
 use anyhow::Result;
 use clap::Args;
@@ -65,7 +65,7 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
     for set in PUBLIC_SETS {
         let checked = if set.sha256.is_some() { "SHA-256" } else { message::Recorded.text() };
         let size = bytes(set.bytes);
-        table.row([set.name, set.language, &size, checked, tr(set.licence), tr(set.about)]);
+        table.row([set.name, set.language, &size, checked, &local(&set.licence), &local(&set.about)]);
     }
     output::text(&message::PublicSets { table: &table.draw_within(screen::table_columns()) }.to_string())
 }

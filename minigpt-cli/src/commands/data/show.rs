@@ -2,6 +2,7 @@
 
 use super::reading::ReadingArgs;
 use super::skipped;
+use crate::language::local;
 use crate::language::messages::counts;
 use crate::language::messages::data as message;
 use crate::{output, screen};
@@ -95,8 +96,8 @@ impl Shown {
 fn show_examples(args: &ShowArgs) -> Result<()> {
     ensure!(args.start > 0, message::StartZero);
     let source = Source::open(&args.file, None, &args.reading.options())?;
-    output::note(&format!("{}: {}", args.file.display(), source.describe()?));
-    source.damage(&args.file)?.iter().for_each(|damage| output::note(damage));
+    output::note(&format!("{}: {}", args.file.display(), local(&source.describe()?)));
+    source.damage(&args.file)?.iter().for_each(|damage| output::note(&local(damage)));
     let shown = examples(in_part(source, args)?, args)?;
     ensure!(!shown.is_empty(), "{}", message::StartBeyondEnd { start: &args.start });
     if args.json {
@@ -138,7 +139,7 @@ fn examples(source: Source, args: &ShowArgs) -> Result<Vec<Shown>> {
                 }
                 Ok(())
             })?;
-            skipped::report(file.name(), &summary.bad);
+            skipped::report(&local(file.name()), &summary.bad);
         }
         Source::Text(text) => {
             let mut all = String::new();
@@ -226,7 +227,7 @@ fn show_row(args: &ShowArgs, row: usize) -> Result<()> {
         ..CorpusOptions::default()
     };
     let corpus = Corpus::open(&args.file, &options)?;
-    output::note(&format!("{}: {}", args.file.display(), corpus.read_as));
+    output::note(&format!("{}: {}", args.file.display(), local(&corpus.read_as)));
     let pad = corpus.tokenizer.as_ref().and_then(|tokenizer| tokenizer.special_id(minigpt_tokenizer::PAD));
     if let CorpusParts::Qa { bad, .. } = &corpus.parts {
         skipped::report(&args.file.display().to_string(), bad);

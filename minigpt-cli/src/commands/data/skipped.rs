@@ -1,5 +1,6 @@
 //! Tells a person which lines were not used, and why.
 
+use crate::language::local;
 use crate::language::messages::counts;
 use crate::language::messages::data as message;
 use crate::output;
@@ -19,7 +20,7 @@ pub(super) fn report(name: &str, bad: &BadLines) {
             .to_string(),
     );
     for line in bad.first.iter().take(SHOWN) {
-        output::note(&format!("  line {}: {}", line.line, line.reason));
+        output::note(&format!("  {}", local(line)));
     }
     let more = bad.total.saturating_sub(SHOWN as u64);
     if more > 0 {

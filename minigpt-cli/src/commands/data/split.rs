@@ -3,7 +3,7 @@
 use super::reading::ReadingArgs;
 use super::skipped;
 use crate::language::messages::data as message;
-use crate::language::tr;
+use crate::language::{local, tr};
 use crate::progress::Progress;
 use crate::{output, screen};
 use anyhow::{Result, bail};
@@ -69,7 +69,7 @@ pub(super) fn run(args: &SplitArgs) -> Result<()> {
     }
     let name = args.file.display().to_string();
     skipped::report(&name, &report.bad);
-    minigpt_data::damage(&name, report.replaced).iter().for_each(|damage| output::note(damage));
+    minigpt_data::Damage::of(&*name, report.replaced).iter().for_each(|damage| output::note(&local(damage)));
     if args.json {
         return output::json(&Answer { seed: args.seed, report });
     }
@@ -87,7 +87,7 @@ fn fraction(text: &str) -> Result<f64, String> {
 fn in_words(report: &SplitReport) -> String {
     let mut table = Table::new(&[1]);
     table
-        .row([tr(report.unit), &count(report.lines), ""])
+        .row([&local(&report.unit), &count(report.lines), ""])
         .row([message::Training.text(), &count(report.train_lines), &report.train.display().to_string()])
         .row([message::Validation.text(), &count(report.val_lines), &report.val.display().to_string()]);
     let bad = &report.bad;

@@ -3,6 +3,7 @@
 use super::prepare::cleaned;
 use super::reading::ReadingArgs;
 use super::{skipped, usage};
+use crate::language::local;
 use crate::language::messages::counts;
 use crate::language::messages::data as message;
 use crate::{output, screen};
@@ -10,7 +11,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use minigpt_charts::{Table, bytes, count};
 use minigpt_data::{
-    BadLines, Cleaned, Histogram, LengthSummary, Lengths, QaStats, Stats, TextStats, TokenStats,
+    BadLines, Cleaned, DataName, Histogram, LengthSummary, Lengths, QaStats, Stats, TextStats, TokenStats,
     TokenizerChoice, TokenizerMeta, length_chart, stats,
 };
 use minigpt_files::write_file;
@@ -53,7 +54,7 @@ pub(super) fn run(args: &StatsArgs) -> Result<()> {
 #[derive(Serialize)]
 struct QaAnswer<'a> {
     kind: &'static str,
-    name: &'a str,
+    name: &'a DataName,
     examples: u64,
     conversations: u64,
     bad: &'a BadLines,
@@ -86,11 +87,13 @@ fn qa(stats: &QaStats, args: &StatsArgs) -> Result<()> {
     let suggested = stats.lengths.suggested_max_length();
     let max_length = args.max_length.unwrap_or(suggested);
     if let Some(path) = &args.svg {
-        let title = format!("Lengths in {}", base_name(&stats.name));
+        let title = format!("Lengths in {}", base_name(&stats.name.to_string()));
         draw(path, &length_chart(&stats.lengths, &title, "tokens", Some(max_length)).svg())?;
     }
-    skipped::report(&stats.name, &stats.bad);
-    minigpt_data::damage(&stats.name, stats.replaced).iter().for_each(|damage| output::note(damage));
+    skipped::report(&local(&stats.name), &stats.bad);
+    minigpt_data::Damage::of(stats.name.clone(), stats.replaced)
+        .iter()
+        .for_each(|damage| output::note(&local(damage)));
     let answer = QaAnswer {
         kind: "qa",
         name: &stats.name,
@@ -134,7 +137,7 @@ fn qa_in_words(answer: &QaAnswer<'_>, stats: &QaStats) -> String {
         ]);
     }
     let mut text =
-        message::QaReport { name: &answer.name, table: &table.draw_within(screen::table_columns()) }
+        message::QaReport { name: &local(answer.name), table: &table.draw_within(screen::table_columns()) }
             .to_string();
     text.push_str(&lengths(&[
         (message::Whole.text(), &answer.lengths),
@@ -159,7 +162,7 @@ fn cut_in_words(cut: &Cut, examples: u64) -> String {
 #[derive(Serialize)]
 struct TextAnswer<'a> {
     kind: &'static str,
-    name: &'a str,
+    name: &'a DataName,
     files: u64,
     left_out: u64,
     bytes: u64,
@@ -177,7 +180,7 @@ fn text(stats: &TextStats, args: &StatsArgs) -> Result<()> {
         return Err(usage(message::NoMaxLengthForText.text()));
     }
     if let Some(path) = &args.svg {
-        let title = format!("Lines of {}", base_name(&stats.name));
+        let title = format!("Lines of {}", base_name(&stats.name.to_string()));
         draw(path, &length_chart(&stats.lines, &title, message::CharactersPerLine.text(), None).svg())?;
     }
     let answer = TextAnswer {
@@ -233,7 +236,7 @@ fn text_in_words(answer: &TextAnswer<'_>) -> String {
         .row([message::Lines.text(), &count(answer.line_characters.count)]);
     let lengths = lengths(&[(message::CharactersPerLine.text(), &answer.line_characters)]);
     message::TextReport {
-        name: &answer.name,
+        name: &local(answer.name),
         table: &table.draw_within(screen::table_columns()),
         lengths: &lengths,
         histogram: &answer.histogram.chart().terminal(screen::picture_columns()),
@@ -262,8 +265,11 @@ fn tokens(stats: &TokenStats, args: &StatsArgs) -> Result<()> {
         .row([message::Validation.text(), &message::ValTokens { val: &count(stats.val) }.to_string()])
         .row([message::LargestId.text(), &count(u64::from(stats.largest_id))]);
     output::text(
-        &message::PreparedReport { name: &stats.name, table: &table.draw_within(screen::table_columns()) }
-            .to_string(),
+        &message::PreparedReport {
+            name: &local(&stats.name),
+            table: &table.draw_within(screen::table_columns()),
+        }
+        .to_string(),
     )
 }
 

@@ -3,7 +3,7 @@
 
 use super::QUESTIONS;
 use crate::language::messages::demo as message;
-use crate::language::{duration, picture};
+use crate::language::{chart_labels, duration};
 use crate::{output, screen};
 use indicatif::{ProgressBar, ProgressStyle};
 use minigpt::RunConfig;
@@ -14,7 +14,7 @@ use minigpt_model::Gpt;
 use minigpt_model::parameters::Count;
 use minigpt_tokenizer::SEP;
 use minigpt_tokenizer::Tokenizer;
-use minigpt_train::record::{Axis, StepRecord, loss_chart};
+use minigpt_train::record::{Axis, StepRecord, labeled_loss_chart};
 use minigpt_train::{Event, Observer};
 use std::time::{Duration, Instant};
 
@@ -54,7 +54,8 @@ impl View {
 
     fn picture(&self) -> String {
         let runs = [("demo".to_owned(), self.records.clone())];
-        let curve = picture(loss_chart(&runs, Axis::Step), screen::progress_columns(), self.terminal);
+        let chart = labeled_loss_chart(&runs, Axis::Step, chart_labels());
+        let curve = chart.terminal(screen::progress_columns(), self.terminal);
         format!("{curve}\n{}", self.talk())
     }
 

@@ -1,6 +1,7 @@
 //! `minigpt tokenizer train`: learn a vocabulary from text.
 
 use crate::commands::data::reading::ReadingArgs;
+use crate::language::local;
 use crate::language::messages::tokenizer as message;
 use crate::output;
 use crate::progress::Progress;
@@ -72,7 +73,7 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
     let open = |path: &PathBuf| Ok(Source::open(path, None, &read)?);
     let sources = args.input.iter().map(open).collect::<Result<Vec<_>>>()?;
     for (source, path) in sources.iter().zip(&args.input) {
-        source.damage(path)?.iter().for_each(|damage| output::note(damage));
+        source.damage(path)?.iter().for_each(|damage| output::note(&local(damage)));
     }
     // What questions and answers are trained with, unless somebody knows better.
     let asks = sources.iter().any(|source| source.kind() == CorpusKind::Qa);
@@ -178,7 +179,7 @@ impl Learner {
         progress.finish();
         if summary.left_out > 0 {
             let count = summary.left_out;
-            output::note(&message::FilesSkipped { count: &count, name: &source.name() }.to_string());
+            output::note(&message::FilesSkipped { count: &count, name: &local(source.name()) }.to_string());
         }
         Ok(())
     }
@@ -191,13 +192,9 @@ impl Learner {
         })?;
         if summary.bad.total > 0 {
             output::note(
-                &message::LinesSkipped { total: &summary.bad.total, name: &file.name() }.to_string(),
+                &message::LinesSkipped { total: &summary.bad.total, name: &local(file.name()) }.to_string(),
             );
-            summary
-                .bad
-                .first
-                .iter()
-                .for_each(|bad| output::note(&format!("  line {}: {}", bad.line, bad.reason)));
+            summary.bad.first.iter().for_each(|bad| output::note(&format!("  {}", local(bad))));
         }
         Ok(())
     }

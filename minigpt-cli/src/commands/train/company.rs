@@ -1,11 +1,12 @@
 //! In whose company a process trains: alone, as one of several that MPI has launched, or with threads of its own that
 //! play the others.
 
+use crate::language::local;
 use crate::language::messages::{counts, train as message};
 use crate::output;
 use anyhow::{Context, Result, bail, ensure};
 use minigpt::machine;
-use minigpt_train::{Exchange, Launcher, MpiRank, SingleRank, ThreadRank};
+use minigpt_train::{AbortReason, Exchange, Launcher, MpiRank, SingleRank, ThreadRank};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,7 +39,7 @@ fn on_threads(ranks: usize, work: impl Fn(&Arc<dyn Exchange>) -> Result<()> + Sy
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
                 let done = pool.context(message::NoMoreThreads)?.install(|| work(&exchange));
                 if let Err(error) = &done {
-                    exchange.abort(&format!("{error:#}"));
+                    exchange.abort(AbortReason::Failed(format!("{error:#}")));
                 }
                 done
             })
@@ -53,7 +54,7 @@ fn on_threads(ranks: usize, work: impl Fn(&Arc<dyn Exchange>) -> Result<()> + Sy
 
 /// One of several processes. Whatever goes wrong here ends them all.
 fn on_mpi(launcher: &Launcher, work: impl Fn(&Arc<dyn Exchange>) -> Result<()>) -> Result<()> {
-    let rank = MpiRank::start(launcher, |message| output::note(&format!("error: {message}")))?;
+    let rank = MpiRank::start(launcher, |error| output::note(&format!("error: {}", local(error))))?;
     let version = rank.version().to_owned();
     let exchange: Arc<dyn Exchange> = Arc::new(rank);
     let whole = || {
@@ -69,7 +70,7 @@ fn on_mpi(launcher: &Launcher, work: impl Fn(&Arc<dyn Exchange>) -> Result<()>) 
     if exchange.rank() > 0 {
         std::thread::sleep(FIRST);
     }
-    exchange.abort(&message);
+    exchange.abort(AbortReason::Failed(message.clone()));
     bail!(message)
 }
 

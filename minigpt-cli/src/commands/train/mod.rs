@@ -9,6 +9,7 @@ mod watch;
 
 use crate::commands::serve;
 use crate::device::DeviceKind;
+use crate::language::local;
 use crate::language::messages::counts;
 use crate::language::messages::train as message;
 use crate::{config_file, models, output, stop};
@@ -195,7 +196,7 @@ fn folder(args: &TrainArgs) -> Result<PathBuf> {
 /// Says what was changed in the settings of a run that goes on.
 pub fn announce(changes: &[Change]) {
     for change in changes {
-        output::note(&message::ChangedFromHere { change: &change }.to_string());
+        output::note(&message::ChangedFromHere { change: &local(change) }.to_string());
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a person sees of a run: a bar on a terminal, lines elsewhere.
 
-use crate::language::duration;
 use crate::language::messages::counts;
 use crate::language::messages::train as message;
+use crate::language::{duration, local};
 use crate::{output, screen};
 use indicatif::{ProgressBar, ProgressStyle};
 use minigpt::RunConfig;
@@ -171,7 +171,7 @@ impl Observer for Watch {
             Event::Sample { text, .. } if !self.quiet => self.bar.suspend(|| output::quote(text)),
             Event::Sample { .. } | Event::Saved { .. } => {}
             // Also to somebody who wants to hear nothing: something is lost.
-            Event::Warning(warning) => self.bar.suspend(|| output::note(&warning.to_string())),
+            Event::Warning(warning) => self.bar.suspend(|| output::note(&local(warning))),
             Event::Overfitting(overfitting) => {
                 for line in overfitting_in_words(overfitting) {
                     self.say(&line);

@@ -1,17 +1,22 @@
 //! The libraries' messages in Chinese, one file per crate. A library's messages are typed and English by `Display`; each
 //! `match` here names every variant, so that the compiler proves that none is missing.
 
+mod charts;
 mod chat;
+mod data;
+mod files;
 mod formats;
 mod generate;
 mod insight;
 mod model;
 mod scaling;
 mod tokenizer;
+mod train;
 
 use super::translated;
 use std::error::Error;
 use std::fmt::Display;
+use std::io;
 
 /// A message of a library that exists in Chinese.
 pub trait Chinese: Display {
@@ -45,15 +50,22 @@ macro_rules! known {
 
 /// The error of another crate inside of one of these, in Chinese.
 fn of_source(error: &(dyn Error + 'static)) -> String {
-    of_error(error).unwrap_or_else(|| translated(&error.to_string()).into_owned())
+    of_error(error).unwrap_or_else(|| outside(&error.to_string()))
 }
 
 /// One cause of an error in Chinese, if it is one of ours.
 pub(super) fn of_error(cause: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(inner) = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        return of_error(inner);
+    }
     known!(
         cause,
         minigpt::chat::Error,
         minigpt::chat::TemplateCause,
+        minigpt_data::BadRow,
+        minigpt_data::Error,
+        minigpt_files::Error,
+        minigpt_files::ReadProblem,
         minigpt_formats::Error,
         minigpt_formats::gguf::UnknownFileType,
         minigpt_generate::Error,
@@ -63,14 +75,31 @@ pub(super) fn of_error(cause: &(dyn Error + 'static)) -> Option<String> {
         minigpt_model::UnknownSite,
         minigpt_scaling::Error,
         minigpt_tokenizer::Error,
+        minigpt_train::Error,
     );
     // The facade's own messages are still in the .po files; these are not.
     match cause.downcast_ref::<minigpt::Error>()? {
         minigpt::Error::Chat(error) => Some(error.chinese()),
+        minigpt::Error::Dataset(error) => Some(error.chinese()),
+        minigpt::Error::File(error) => Some(error.chinese()),
+        minigpt::Error::Format(error) => Some(error.chinese()),
         minigpt::Error::Generate(error) => Some(error.chinese()),
         minigpt::Error::Insight(error) => Some(error.chinese()),
+        minigpt::Error::Model(error) => Some(error.chinese()),
         minigpt::Error::Scaling(error) => Some(error.chinese()),
         minigpt::Error::Tokenizer(error) => Some(error.chinese()),
+        minigpt::Error::Train(error) => Some(error.chinese()),
         _ => None,
     }
+}
+
+/// A message that follows a Chinese character: with a space in front if it begins with a Latin letter or a digit.
+fn after_chinese(message: &impl Chinese) -> String {
+    let text = message.chinese();
+    if text.starts_with(|c: char| c.is_ascii_alphanumeric()) { format!(" {text}") } else { text }
+}
+
+/// What the system or another program's library says.
+fn outside(text: &str) -> String {
+    translated(text).into_owned()
 }
