@@ -18,7 +18,7 @@ pub use chart::chart_labels;
 #[allow(unused_imports, reason = "while messages move here")]
 pub use chinese::Chinese;
 pub use help::{in_language, page};
-pub use translate::{error, translated};
+pub use translate::{causes, error, labeled_error, translated};
 
 use catalogue::CATALOGUE;
 use clap::ValueEnum;
