@@ -246,10 +246,7 @@ fn options_of_other_commands_say_what_they_need() {
             &["eval", "x", "--data", "y", "--seed", "3"],
             "--seed has no effect here: it takes effect with --part",
         ),
-        (
-            &["scaling", "plan", "x", "--widths", "8,16,24,32", "--minutes", "3"],
-            "--minutes has no effect",
-        ),
+        (&["scaling", "plan", "x", "--widths", "8,16,24,32", "--minutes", "3"], "--minutes has no effect"),
         (&["scaling", "run", "--resume", "--out", "x", "--epochs", "2"], "--epochs has no effect"),
         (
             &["data", "show", "x", "--row", "1", "--count", "4"],

@@ -62,7 +62,10 @@ fn parts_are_switched_off_and_what_changes_is_shown() {
     assert!(seen["after"]["continuation_text"].is_string() && !rows(&seen["after"]["top"]).is_empty());
     let said =
         shown(&["inspect", &model, "--prompt", "你好吗我", "--ablate", "attn.0", "--ablate", "layer.1"]);
-    assert_contains(&said, &["Without attn.0, layer.1 (replaced by zero)", "with everything", "continues without"]);
+    assert_contains(
+        &said,
+        &["Without attn.0, layer.1 (replaced by zero)", "with everything", "continues without"],
+    );
     let error = failure(&["inspect", &model, "--prompt", "你", "--ablate", "head.1"], 2);
     assert_contains(&error, &["there is no part \"head.1\""]);
     let error = failure(&["inspect", &model, "--prompt", "你", "--ablate", "9.1"], 1);

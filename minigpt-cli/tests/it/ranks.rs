@@ -105,7 +105,10 @@ fn machines_are_planned_for() {
     assert_eq!(speeds.iter().map(|speed| speed["machines"].as_u64().unwrap()).collect::<Vec<_>>(), [2, 4, 8]);
     assert!(json["cluster"]["bytes_a_rank"].as_u64() < json["train_bytes"].as_u64());
     let shown = plan(&["--machines", "8", "--network", "25Gbit,10us"]).success().stdout().to_owned();
-    assert_contains(&shown, &["On 8 machines", "speed-up", "faster than one machine from", "memory per machine"]);
+    assert_contains(
+        &shown,
+        &["On 8 machines", "speed-up", "faster than one machine from", "memory per machine"],
+    );
     assert_contains(
         plan(&["--machines", "8", "--network", "wifi"]).code(2).stderr(),
         &["wifi is no network", "10GbE"],

@@ -140,7 +140,10 @@ fn a_server_says_where_it_is_and_what_it_takes_and_ends_when_asked() {
     );
     assert_eq!((status, &answer["model"]), (200, &json!("model")));
     let said = served.stop();
-    assert_contains(&said, &["listening on http://127.0.0.1:", "parameters in f32", "3 slots of 32 tokens", "stopping"]);
+    assert_contains(
+        &said,
+        &["listening on http://127.0.0.1:", "parameters in f32", "3 slots of 32 tokens", "stopping"],
+    );
     let lines: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     assert_eq!(
         lines.iter().map(|line| line["path"].as_str().unwrap()).collect::<Vec<_>>(),

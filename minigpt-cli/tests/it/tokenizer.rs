@@ -71,7 +71,11 @@ fn bad_input_is_an_error_that_says_where() {
         (&["encode"], b"ab\xFFc", "error: standard input is not UTF-8 text: byte 2 is 0xFF\n"),
         (&["encode"], b"ab\xE4\xBD", "error: standard input is not UTF-8 text: byte 2 is 0xE4\n"),
         (&["decode"], b"1 x", "error: \"x\" at position 1 is not an id\n"),
-        (&["decode"], b"1 50257", "error: id 50257 at position 1 is outside the vocabulary of 50257 tokens\n"),
+        (
+            &["decode"],
+            b"1 50257",
+            "error: id 50257 at position 1 is outside the vocabulary of 50257 tokens\n",
+        ),
         (
             &["encode", "--tokenizer", "/no/such/file"],
             b"",

@@ -1,7 +1,6 @@
 //! Messages of minigpt-formats.
 
-use super::{Chinese, of_error};
-use crate::language::translated;
+use super::{Chinese, of_source};
 use minigpt_formats::check::{CheckProblem, Culprit};
 use minigpt_formats::gguf::{FileType, GgufProblem, GgufSyntaxProblem, UnknownFileType};
 use minigpt_formats::hugging_face::HuggingFaceProblem;
@@ -20,9 +19,9 @@ impl Chinese for Error {
             Self::Io { path, problem } => format!("{}：{}", path.display(), of_source(problem)),
             Self::NotExpressible(error) => error.chinese(),
             Self::Check(problem) => problem.chinese(),
-            Self::File(error) => of_source(error),
+            Self::File(error) => error.chinese(),
             Self::Model(error) => error.chinese(),
-            Self::Tokenizer(error) => of_source(error),
+            Self::Tokenizer(error) => error.chinese(),
             // candle's own text.
             Self::Tensor(error) => error.to_string(),
         }
@@ -204,7 +203,7 @@ impl Chinese for MetaProblem {
             Self::Disagree { id, word, other: None } => {
                 format!("stoi 与 itos 不一致：{id} 在 stoi 中是 {word:?}，在 itos 中没有")
             }
-            Self::Tokenizer(error) => of_source(error),
+            Self::Tokenizer(error) => error.chinese(),
         }
     }
 }
@@ -437,11 +436,6 @@ impl Chinese for Culprit {
             Self::Activations => "所有权重都是有限的，但激活值溢出了".to_owned(),
         }
     }
-}
-
-/// The error of another crate, or of the system.
-fn of_source(error: &(dyn std::error::Error + 'static)) -> String {
-    of_error(error).unwrap_or_else(|| translated(&error.to_string()).into_owned())
 }
 
 #[cfg(test)]
