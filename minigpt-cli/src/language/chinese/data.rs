@@ -369,7 +369,7 @@ impl Chinese for RecordForm {
 
 impl Chinese for Damage {
     fn chinese(&self) -> String {
-        format!("{} 有损坏：{} 个无效的字符已换成 U+FFFD", self.name.chinese(), self.replaced)
+        format!("{} 有损坏：{} 个损坏的字符已换成 U+FFFD", self.name.chinese(), self.replaced)
     }
 }
 
