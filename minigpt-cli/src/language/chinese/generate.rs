@@ -91,8 +91,8 @@ impl Chinese for SettingRange {
 impl Chinese for SettingLimit {
     fn chinese(&self) -> String {
         let limit = match self {
-            Self::MaxNewTokens => " max_new_tokens ",
-            Self::NumBeams => " num_beams ",
+            Self::MaxNewTokens => " max_new_tokens",
+            Self::NumBeams => " num_beams",
             Self::Vocabulary => "词表大小",
             Self::Slots => "同时生成的文本数",
         };
