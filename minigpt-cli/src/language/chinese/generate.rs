@@ -1,6 +1,6 @@
 //! Messages of minigpt-generate.
 
-use super::{Chinese, nested};
+use super::Chinese;
 use minigpt_generate::{
     ConstraintProblem, Error, GbnfError, GbnfProblem, PromptProblem, Refused, SettingLimit, SettingProblem,
     SettingRange, WhichPrompt,
@@ -21,7 +21,7 @@ impl Chinese for Error {
                  min_new_tokens 把全部都禁止了"
             ),
             Self::Constraint(problem) => format!("无法遵循该 schema 或语法：{}", problem.chinese()),
-            Self::Model(error) => nested(error),
+            Self::Model(error) => error.chinese(),
             Self::Pass(error) => format!("模型无法运行：{}", error.chinese()),
             Self::NoSlot => "内部错误：缺少一个缓存槽位".to_owned(),
             Self::Refused(refused) => refused.chinese(),
