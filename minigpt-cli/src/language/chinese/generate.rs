@@ -54,6 +54,7 @@ impl Chinese for SettingProblem {
                 format!("不能超过{}（{most}），现在是 {value}", limit.chinese())
             }
             Self::WrongType { value, reason } => format!("是 {value}：{reason}"),
+            Self::EarlyStopping(value) => format!("必须是 false、true 或 \"never\"，现在是 {value}"),
             Self::UnknownStyle(name) => format!("必须是 story、code、summary 或 exact，现在是 {name}"),
             Self::UnknownToken { id, vocab_size } => {
                 format!("提到词元 {id}，超出了 {vocab_size} 个词元的词表")
