@@ -1,16 +1,19 @@
 //! A configuration by name: a file, or one of those that are built in.
 
-use crate::{arguments, output};
+use crate::arguments::numbers;
+use crate::language::messages::arguments::SeedDrawn;
+use crate::language::messages::main as message;
+use crate::output;
 use anyhow::{Context, Result, bail};
 use minigpt::settings::misspelling;
 use minigpt::{READY_CONFIGS, ReadyConfig, RunConfig};
 use std::path::{Path, PathBuf};
 
-/// A configuration as it was found. A file wins over what is built in; where it could be unclear, it is said which one is used.
+/// A configuration by name. A file wins over a built-in one; a note says which one is used if both exist.
 pub struct Opened {
-    /// What it says, which may leave the model open.
+    /// Its text, which may leave the model open.
     pub text: String,
-    /// The changes, and a seed where the file asks for a random one.
+    /// The changes, plus a seed if the file asks for a random one.
     pub changes: Vec<String>,
 }
 
@@ -25,23 +28,22 @@ pub fn open(name: &Path, changes: &[String]) -> Result<Opened> {
         Source::File(path) => {
             let named = |change: &String| change.trim_start().starts_with("train.seed");
             if asks_for_a_seed(&path) && !changes.iter().any(named) {
-                let (seed, note) = arguments::draw_seed();
-                output::note(&note);
+                let seed = numbers::draw_seed();
+                output::note(&SeedDrawn { seed }.to_string());
                 changes.push(format!("train.seed={seed}"));
             }
             RunConfig::read_open(&path, &changes)?
         }
         Source::Ready(ready) => {
-            RunConfig::parse_open(ready.text, &changes).with_context(|| {
-                format!("the built-in configuration {} could not be changed so", ready.name)
-            })?;
+            RunConfig::parse_open(ready.text, &changes)
+                .with_context(|| message::Unchangeable { name: ready.name })?;
             ready.text.to_owned()
         }
     };
     Ok(Opened { text, changes })
 }
 
-/// Whether a file says `seed = "random"`. What is wrong with the file is said by whoever reads it in earnest.
+/// Whether a file has `seed = "random"`. Its errors are reported when it is read as a configuration.
 fn asks_for_a_seed(path: &Path) -> bool {
     let text = minigpt_files::read_text(path, 1 << 20).unwrap_or_default();
     let table: toml::Table = text.parse().unwrap_or_default();
@@ -69,34 +71,24 @@ fn find(name: &Path) -> Result<Found> {
     let shown = ready.name;
     let with_ending = PathBuf::from(format!("{shown}.toml"));
     if let Some(file) = [name.to_owned(), with_ending].into_iter().find(|file| file.is_file()) {
-        let note = format!(
-            "{} is used, not the built-in configuration {shown}",
-            Path::new(".").join(&file).display()
-        );
+        let note = message::FileWins { file: Path::new(".").join(&file).display(), name: shown }.to_string();
         return Ok(Found { source: Source::File(file), note: Some(note) });
     }
     let beside = Path::new("configs").join(format!("{shown}.toml"));
     let differs = std::fs::read_to_string(&beside).is_ok_and(|text| text != ready.text);
-    let note =
-        differs.then(|| format!("the built-in configuration {shown} is used, not {}", beside.display()));
+    let note = differs.then(|| message::BuiltinWins { name: shown, file: beside.display() }.to_string());
     Ok(Found { source: Source::Ready(ready), note })
 }
 
-/// What to say of a name that is neither.
+/// The message for a name that is neither a file nor built in.
 pub fn unknown(name: &Path) -> String {
     let stem = name.file_stem().unwrap_or_default().to_string_lossy();
     let near = READY_CONFIGS.iter().filter_map(|ready| Some((misspelling(&stem, ready.name)?, ready.name)));
-    let (shown, near) = (name.display(), near.min().map(|(_, near)| near));
+    let (name, near) = (name.display(), near.min().map(|(_, near)| near));
     match near {
-        Some(near) if near == stem => {
-            format!("there is no file {shown}; the configuration {near} is built in: name it so")
-        }
-        Some(near) => {
-            format!("there is no configuration {shown}; did you mean {near}? `minigpt config list` shows all")
-        }
-        None => format!(
-            "there is no configuration {shown}, as a file or built in; `minigpt config list` shows those that are built in"
-        ),
+        Some(near) if near == stem => message::NameBuiltin { name, near }.to_string(),
+        Some(near) => message::NearConfig { name, near }.to_string(),
+        None => message::NoConfig { name }.to_string(),
     }
 }
 

@@ -8,11 +8,14 @@ use minigpt_model::Device;
 /// What can do the arithmetic.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum DeviceKind {
-    /// The processor.
+    /// CPU.
     Cpu,
-    /// An NVIDIA GPU; needs a build with `--features cuda`.
+    /// NVIDIA GPU; needs a build with `--features cuda`.
+    // PyTorch's names.
+    #[value(aliases = ["cuda:0", "cuda:1", "cuda:2", "cuda:3"])]
     Cuda,
-    /// An Apple GPU; needs a build with `--features metal`.
+    /// Apple GPU; needs a build with `--features metal`.
+    #[value(alias = "mps")]
     Metal,
 }
 

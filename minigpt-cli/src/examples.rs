@@ -1,5 +1,6 @@
 //! Worked examples at the end of every command's help. A test parses each of them.
 
+use crate::language;
 use clap::Command;
 
 /// A command and lines to type.
@@ -14,7 +15,7 @@ minigpt serve runs/demo --open",
     (
         "demo",
         "minigpt demo
-minigpt demo --fresh --set train.epochs=2   # another one, shorter",
+minigpt demo --fresh --set train.epochs=2   # a new, shorter run",
     ),
     (
         "data",
@@ -47,7 +48,7 @@ minigpt data split questions.jsonl --ratio 0.8 --seed 7 --out data/qa",
         "data show",
         "minigpt data show builtin
 minigpt data show questions.jsonl --start 100 --count 10
-minigpt data show questions.jsonl --row 1 --loss-on answer   # as the model gets it",
+minigpt data show questions.jsonl --row 1 --loss-on answer   # as the model sees it",
     ),
     (
         "data export",
@@ -96,7 +97,7 @@ minigpt config list --json",
     (
         "config show",
         "minigpt config show shakespeare-cpu
-minigpt config show qa-small > mine.toml   # to be changed, then: train --config mine.toml",
+minigpt config show qa-small > mine.toml   # edit it, then: train --config mine.toml",
     ),
     (
         "config settings",
@@ -128,7 +129,7 @@ minigpt generate models/gpt2 --prompts prompts.txt --num-samples 3 --json",
         "chat",
         "minigpt chat runs/demo
 minigpt chat models/gpt2 --temp 0.7 --top-k 40
-minigpt chat --server http://127.0.0.1:8080   # a model that another program serves",
+minigpt chat --server http://127.0.0.1:8080   # a model served by another program",
     ),
     (
         "serve",
@@ -148,7 +149,7 @@ cat question.txt | minigpt run model.gguf",
         "minigpt inspect runs/demo/best --prompt '智利的首都是哪里？'
 minigpt inspect runs/demo --prompt '智利的首都是哪里？<sep>' --walk
 minigpt inspect models/gpt2 --prompt 'The cat sat' --lens --html inside.html
-minigpt inspect runs/demo --heads --snapshots   # as it learned",
+minigpt inspect runs/demo --heads --snapshots   # over the course of training",
     ),
     (
         "import",
@@ -212,7 +213,7 @@ minigpt scaling fit --csv runs.csv --columns parameters=N,tokens=D,loss=loss",
     (
         "scaling predict",
         "minigpt scaling predict runs/scaling-novel --parameters 1e6 --tokens 1e7
-minigpt scaling predict runs/scaling-novel --flops 1e14   # the best size for that",
+minigpt scaling predict runs/scaling-novel --flops 1e14   # the best size for this budget",
     ),
     (
         "plan",
@@ -233,11 +234,16 @@ pub fn with_examples(program: Command) -> Command {
     add(program, "")
 }
 
-/// The comments behind them.
+/// What separates an example from its comment.
+const COMMENT: &str = "   # ";
+
+/// The comments: the command, the number of the example, and the text.
 #[cfg(test)]
-pub fn comments() -> impl Iterator<Item = &'static str> {
-    let lines = EXAMPLES.iter().flat_map(|(_, lines)| lines.lines());
-    lines.filter_map(|line| line.split_once("   # ")).map(|(_, comment)| comment)
+pub fn comments() -> impl Iterator<Item = (&'static str, usize, &'static str)> {
+    let numbered = EXAMPLES
+        .iter()
+        .flat_map(|(path, lines)| (1..).zip(lines.lines()).map(move |(n, line)| (*path, n, line)));
+    numbered.filter_map(|(path, number, line)| Some((path, number, line.split_once(COMMENT)?.1)))
 }
 
 fn add(command: Command, path: &str) -> Command {
@@ -249,8 +255,14 @@ fn add(command: Command, path: &str) -> Command {
     let before = command
         .get_after_help()
         .map_or_else(String::new, |help| format!("{}\n\n", help.to_string().trim_end()));
-    let indented: Vec<String> = lines.lines().map(|line| format!("  {line}")).collect();
-    command.after_help(format!("{before}Examples:\n{}", indented.join("\n")))
+    let example = |(number, line): (usize, &'static str)| match line.split_once(COMMENT) {
+        Some((typed, comment)) => {
+            format!("  {typed}{COMMENT}{}", language::example_comment(path, number, comment))
+        }
+        None => format!("  {line}"),
+    };
+    let examples: Vec<String> = (1..).zip(lines.lines()).map(example).collect();
+    command.after_help(format!("{before}{}\n{}", language::examples_heading(), examples.join("\n")))
 }
 
 #[cfg(test)]
@@ -277,7 +289,7 @@ mod tests {
             assert!(lines.contains(&format!("minigpt {command}")), "{command}: {lines}");
             for line in lines.lines() {
                 // In a terminal of 80 columns a line can be copied whole.
-                let typed = line.split("   # ").next().unwrap();
+                let typed = line.split(COMMENT).next().unwrap();
                 assert!(minigpt_charts::width(typed) <= 78, "{typed}");
             }
             for words in lines.lines().flat_map(docs::commands_of) {

@@ -1,5 +1,6 @@
-//! What comes from standard input, which may have no end.
+//! Reading standard input, with limits.
 
+use crate::language::messages::main as message;
 use crate::output;
 use anyhow::{Context, Result, bail, ensure};
 use minigpt_charts::bytes;
@@ -10,29 +11,29 @@ pub const MOST_TEXT: u64 = 16 << 20;
 /// Bytes of a text to encode, or of ids to decode.
 pub const MOST_TO_ENCODE: u64 = 256 << 20;
 
-/// All of standard input, which must be UTF-8; at a terminal, a person is told what to type.
+/// Reads all of standard input, which must be UTF-8; at a terminal, a note says what to type.
 pub fn text(what: &str, limit: u64) -> Result<String> {
     let stdin = std::io::stdin().lock();
     if stdin.is_terminal() {
-        output::note(&format!("Type the {what}; Ctrl-D at the start of a line ends it."));
+        output::note(&message::TypeIt { what }.to_string());
     }
     let mut all = Vec::new();
-    stdin.take(limit + 1).read_to_end(&mut all).context("could not read standard input")?;
-    ensure!(all.len() as u64 <= limit, "the {what} has more than {}", bytes(limit));
+    stdin.take(limit + 1).read_to_end(&mut all).context(message::NoStandardInput)?;
+    ensure!(all.len() as u64 <= limit, "{}", message::TooLong { what, size: bytes(limit) });
     match String::from_utf8(all) {
         Ok(text) => Ok(text),
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
-            bail!("standard input is not UTF-8 text: byte {at} is 0x{:02X}", error.as_bytes()[at])
+            bail!(message::NotUtf8 { at, byte: error.as_bytes()[at] })
         }
     }
 }
 
-/// The next line of up to `limit` bytes, without its end; none at the end of the input.
+/// Reads a line of up to `limit` bytes, without its line end; `None` at the end of the input.
 pub fn line(from: &mut impl BufRead, limit: u64) -> Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
-    let read = from.take(limit + 1).read_until(b'\n', &mut line).context("could not read standard input")?;
-    ensure!(read as u64 <= limit, "a line has more than {}", bytes(limit));
+    let read = from.take(limit + 1).read_until(b'\n', &mut line).context(message::NoStandardInput)?;
+    ensure!(read as u64 <= limit, message::LineTooLong { size: bytes(limit) });
     if line.last() == Some(&b'\n') {
         line.pop();
     }

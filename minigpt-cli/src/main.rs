@@ -27,10 +27,11 @@ mod tensors;
 mod threads;
 
 use anyhow::Result;
-use arguments::Understood;
+use arguments::Parsed;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Parser, Subcommand};
 use language::Language;
+use language::messages::main as message;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -40,69 +41,69 @@ use std::process::ExitCode;
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// How many threads compute; all cores when absent.
+    /// Number of threads. Default: one per core.
     #[arg(short, long, global = true, value_name = "N", value_parser = threads::number)]
     threads: Option<u16>,
-    /// The language of messages and help; that of the locale when absent.
+    /// Language of messages and help. Default: from the locale.
     #[arg(long, global = true, value_enum)]
     lang: Option<Language>,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Train a small model on the built-in questions and answers, score it, and talk with it: start here.
+    /// Train a small model on built-in questions and answers, score it and chat with it: start here.
     Demo(commands::demo::DemoArgs),
-    /// Find, fetch, prepare, split and measure data.
+    /// Find, download, prepare, split and measure data.
     Data(commands::data::DataArgs),
-    /// Train a tokenizer, or turn text into ids and back.
+    /// Train a tokenizer, or convert between text and token ids.
     Tokenizer(commands::tokenizer::TokenizerArgs),
-    /// Show ready configurations, and every setting there is.
+    /// Show built-in configurations and all settings.
     Config(commands::config::ConfigArgs),
-    /// Train a model, or go on training it.
+    /// Train a model, or resume training.
     Train(commands::train::TrainArgs),
-    /// Say how well a model predicts data: loss, perplexity, questions answered.
+    /// Evaluate a model: loss, perplexity, questions answered.
     Eval(commands::eval::EvalArgs),
-    /// Let a model go on with a text.
+    /// Generate text from a prompt.
     Generate(commands::generate::GenerateArgs),
-    /// Talk with a model.
+    /// Chat with a model.
     Chat(commands::chat::ChatArgs),
-    /// Talk with a model, or have it answer one prompt.
+    /// Chat with a model, or get one answer.
     Run(commands::run::RunArgs),
-    /// Serve models over HTTP, as OpenAI's and llama.cpp's clients know it.
+    /// Serve models over HTTP with OpenAI's and llama.cpp's APIs.
     Serve(commands::serve::ServeArgs),
     /// Look inside a model: tokens, probabilities, attention.
     Inspect(commands::inspect::InspectArgs),
-    /// Turn a model that another tool wrote into a model folder.
+    /// Import a model from another tool.
     Import(commands::import::ImportArgs),
-    /// Turn a model folder into what another tool reads.
+    /// Export a model for another tool.
     Export(commands::export::ExportArgs),
-    /// Measure how fast a model trains and writes here, beside what this machine could do.
+    /// Measure the speed of training and generation on this machine, compared with its limits.
     Bench(commands::bench::BenchArgs),
-    /// Say what a model costs: parameters, memory, arithmetic, time.
+    /// Estimate what a model needs: parameters, memory, compute, time.
     Plan(commands::plan::PlanArgs),
-    /// Draw the losses of one or several training runs.
+    /// Plot the losses of one or more training runs.
     Plot(commands::plot::PlotArgs),
-    /// Find out what more text or a larger model would buy: a scaling law from your own runs.
+    /// Fit a scaling law to your own runs: what more data or a larger model would bring.
     Scaling(commands::scaling::ScalingArgs),
 }
 
 fn main() -> ExitCode {
-    // First of all: anything else may be compiled to instructions that this CPU lacks.
+    // First: everything else may be compiled to instructions that this CPU lacks.
     match cpu::missing() {
         None => run(),
         Some(feature) => refuse(feature),
     }
 }
 
-/// Everything but the first look at the CPU; not inlined, so that `main` holds no instruction that it may lack.
+/// The program after the CPU check; not inlined, so that `main` has no instruction that the CPU may lack.
 #[inline(never)]
 fn run() -> ExitCode {
     allocator::keep_memory();
     threads::choose();
     let typed: Vec<_> = std::env::args_os().collect();
     language::choose(&typed);
-    let Understood { cli, notes } = match arguments::parse(typed) {
-        Ok(understood) => understood,
+    let Parsed { cli, notes } = match arguments::parse(typed) {
+        Ok(parsed) => parsed,
         Err(error) => return usage(&error),
     };
     notes.iter().for_each(|note| output::note(note));
@@ -112,7 +113,7 @@ fn run() -> ExitCode {
     }
 }
 
-/// What the system may do to any command is made an error in words.
+/// Turns fatal signals (SIGBUS, SIGXFSZ) into ordinary errors, and starts the threads.
 fn prepare(threads: Option<u16>) -> Result<()> {
     stop::never_on_large_files()?;
     stop::with_words_on_cut_files()?;
@@ -151,19 +152,19 @@ fn refuse(feature: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Prints help, or what is wrong with what was typed, as clap has laid it out.
+/// Prints a page of help or a usage error, and returns the exit code.
 fn usage(error: &clap::Error) -> ExitCode {
     let printed = match (language::current(), error.use_stderr()) {
         (Language::En, _) => error.print().map_err(Into::into),
         (Language::Zh, true) => {
-            output::quote(language::page(&error.render().to_string()).trim_end());
+            output::quote(language::page(&language::clap_error(error)).trim_end());
             Ok(())
         }
-        (Language::Zh, false) => output::text(&language::page(&error.render().to_string())),
+        (Language::Zh, false) => output::text(&language::page(&language::clap_error(error))),
     };
     let missing = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
     if error.kind() == ErrorKind::MissingRequiredArgument && missing.contains("<MODEL>") {
-        output::note("a model is, for example, runs/demo: `minigpt demo` makes it");
+        output::note(message::ModelExample.text());
     }
     match printed {
         Ok(()) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
@@ -171,8 +172,8 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Prints the whole chain of causes on standard error. A reader that went away (`| head`) is not an error; options
-/// that make no sense together are wrong usage.
+/// Prints an error with its causes on standard error. A closed pipe (`| head`) is not an error; a conflict of options is a
+/// usage error.
 fn fail(error: &anyhow::Error) -> ExitCode {
     if let Some(usage) = error.downcast_ref::<clap::Error>() {
         return self::usage(usage);
@@ -190,32 +191,24 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// What to type instead, where an error of the library has an answer among the options.
+/// A hint at the options that solve an error of a library.
 fn hint(error: &anyhow::Error) -> Option<String> {
     let hint = error.chain().find_map(|cause| match (file_error(cause), cause.downcast_ref()) {
-        (Some(minigpt_files::Error::Exists { .. }), _) => {
-            Some("choose another place, or pass --force to replace it")
+        (Some(minigpt_files::Error::Exists { .. }), _) => Some(message::PlaceTaken.text()),
+        (_, Some(minigpt::Error::NoTokenizer(_))) => Some(message::GiveTokenizer.text()),
+        _ if matches!(data_error(cause), Some(minigpt_data::Error::NoValidLine { bad: 1.., .. })) => {
+            Some(message::OtherColumns.text())
         }
-        (_, Some(minigpt::Error::NoTokenizer(_))) => Some(
-            "`minigpt import MODEL --out FOLDER --tokenizer FILE` gives it one; some commands take token ids with --ids",
-        ),
-        _ if matches!(data_error(cause), Some(minigpt_data::Error::NoValidLine { bad: 1.., .. })) => Some(
-            "other names of columns are told with --columns question=NAME,answer=NAME, or with data.columns in a configuration",
-        ),
-        _ if is_other_data(cause) => Some(
-            "leave the data out to go on with the run's own; `minigpt train DATA --from RUN` trains the run's model further on other data",
-        ),
-        _ if is_taken(cause) => Some("another program listens there: --port N takes another one, --port 0 any that is free"),
-        _ if has_no_guess(cause) => Some("`minigpt config settings` shows every setting"),
-        _ if is_offline(cause) => {
-            Some("a mirror is named with HF_ENDPOINT=URL, or with --endpoint URL of `minigpt data download`")
-        }
+        _ if is_other_data(cause) => Some(message::OtherData.text()),
+        _ if is_taken(cause) => Some(message::PortTaken.text()),
+        _ if has_no_guess(cause) => Some(message::AllSettings.text()),
+        _ if is_offline(cause) => Some(message::Mirror.text()),
         _ => None,
     });
     hint.map(str::to_owned).or_else(|| download(error))
 }
 
-/// What fetches a public set whose file is missing.
+/// The command that downloads a public data set whose file is missing.
 fn download(error: &anyhow::Error) -> Option<String> {
     let missing = error.chain().find_map(missing_file)?;
     let name = missing.file_name()?.to_str()?;
@@ -229,10 +222,10 @@ fn download(error: &anyhow::Error) -> Option<String> {
         Some("") => " --out .".to_owned(),
         Some(folder) => format!(" {}", shell::option("--out", folder)),
     };
-    Some(format!("`minigpt data download {}{out}` fetches it", set.name))
+    Some(message::Download { set: set.name, out }.to_string())
 }
 
-/// The file that is missing, if that is what a cause says.
+/// The file whose absence caused an error.
 fn missing_file(cause: &(dyn std::error::Error + 'static)) -> Option<PathBuf> {
     let not_found = |source: &std::io::Error| source.kind() == std::io::ErrorKind::NotFound;
     if let Some(minigpt_files::Error::Io { path, source, .. }) = file_error(cause) {
@@ -246,12 +239,12 @@ fn missing_file(cause: &(dyn std::error::Error + 'static)) -> Option<PathBuf> {
     }
 }
 
-/// Whether a server could not be reached, which another crate may say as its own error.
+/// Whether a server could not be reached; another crate may wrap the error.
 fn is_offline(cause: &(dyn std::error::Error + 'static)) -> bool {
     matches!(data_error(cause), Some(minigpt_data::Error::Offline { .. }))
 }
 
-/// Whether a run was asked to go on with other data than its own.
+/// Whether a run was resumed with data that is not its own.
 fn is_other_data(cause: &(dyn std::error::Error + 'static)) -> bool {
     let inside = match cause.downcast_ref() {
         Some(minigpt::Error::Train(error)) => Some(error),
@@ -260,7 +253,7 @@ fn is_other_data(cause: &(dyn std::error::Error + 'static)) -> bool {
     matches!(inside, Some(minigpt_train::Error::OtherData { .. }))
 }
 
-/// Whether somebody else has the server's address.
+/// Whether another program listens on the server's address.
 fn is_taken(cause: &(dyn std::error::Error + 'static)) -> bool {
     let source = match cause.downcast_ref() {
         Some(minigpt_serve::Error::Bind { source, .. }) => source,
@@ -269,7 +262,7 @@ fn is_taken(cause: &(dyn std::error::Error + 'static)) -> bool {
     source.kind() == std::io::ErrorKind::AddrInUse
 }
 
-/// Whether a setting does not exist and none has nearly its name.
+/// Whether a setting is unknown and no other has a similar name.
 fn has_no_guess(cause: &(dyn std::error::Error + 'static)) -> bool {
     let boxed = || cause.downcast_ref::<Box<minigpt::Error>>().map(Box::as_ref);
     match cause.downcast_ref().or_else(boxed) {
@@ -281,7 +274,7 @@ fn has_no_guess(cause: &(dyn std::error::Error + 'static)) -> bool {
     }
 }
 
-/// The error of the data inside that of another crate, whose text it is.
+/// The data error that an error of another crate wraps.
 fn data_error<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a minigpt_data::Error> {
     match cause.downcast_ref() {
         Some(minigpt::Error::Dataset(error)) => Some(error),
@@ -289,7 +282,7 @@ fn data_error<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a mi
     }
 }
 
-/// The error of a file inside that of another crate, whose text it is.
+/// The file error that an error of another crate wraps.
 fn file_error<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a minigpt_files::Error> {
     if let Some(minigpt_data::Error::File(error)) = data_error(cause) {
         return Some(error);

@@ -1,43 +1,43 @@
-//! The model that a command is given: what it may be and how it is found, the same for every command.
+//! The model of a command: options, and how it is found and opened.
 
+use crate::arguments::numbers;
 use crate::device::DeviceKind;
-use crate::language::messages::data as message;
-use crate::language::{local, t};
+use crate::language::local;
+use crate::language::messages::main as message;
 use crate::progress::Progress;
 use crate::{dtype, output};
 use anyhow::Result;
 use clap::Args;
 use minigpt::{Hub, ModelFolder, ModelPlace};
-use minigpt_charts::count;
 use minigpt_data::DownloadEvent;
 use minigpt_kernels::ElementType;
 use minigpt_model::Device;
 use std::path::{Path, PathBuf};
 
-/// What stands for a model in a usage line.
+/// The placeholder for a model in a usage line.
 pub const NAME: &str = "MODEL";
-/// What a model may be, for every option that takes one.
-pub const HELP: &str = "The model: a model folder, a run (its best/, else its last/), a GGUF file, nanoGPT's ckpt.pt, or \
-    hf:owner/name[@revision] from the hub (fetched on first use, offline afterwards)";
+/// The help of every option that takes a model.
+pub const HELP: &str = "Model: a model folder, a run (its best/, otherwise its last/), a GGUF file, nanoGPT's ckpt.pt, or \
+    hf:owner/name[@revision] from the hub (downloaded on first use, then offline)";
 
-/// The model that a command is about, in its position; `--model` and `-m` say the same (see `arguments/inputs.rs`).
+/// The model of a command, by position or as `--model` or `-m` (see `arguments::INPUTS`).
 #[derive(Args)]
 pub struct ModelArg {
-    #[arg(value_name = NAME, help = format!("{HELP}; --model says the same"))]
+    #[arg(value_name = NAME, help = format!("{HELP}; also as --model"))]
     pub model: PathBuf,
 }
 
 /// How a model is run.
 #[derive(Args)]
 pub struct LoadArgs {
-    /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact. Default: quantised
-    /// matrices as the file has them, others in f32.
+    /// Type of the weight matrices: fewer bits take less memory and time and are slightly less accurate. Default:
+    /// quantized matrices as in the file, others in f32.
     #[arg(long, ignore_case = true, value_parser = dtype::among(dtype::TO_RUN))]
     dtype: Option<ElementType>,
-    /// How keys and values of the tokens so far are kept: in f16 they take half the memory.
+    /// Type of the key/value cache: f16 takes half the memory.
     #[arg(long, value_name = "TYPE", aliases = ["cache-type-k", "cache-type-v"], overrides_with = "cache_type", default_value = "f32", ignore_case = true, value_parser = dtype::among(dtype::TO_CACHE))]
     cache_type: ElementType,
-    /// Where to compute.
+    /// Device to compute on.
     #[arg(long, value_enum, default_value = "cpu")]
     device: DeviceKind,
     #[command(flatten)]
@@ -47,22 +47,21 @@ pub struct LoadArgs {
 /// How quantised matrices are multiplied.
 #[derive(Args)]
 pub struct ProductArgs {
-    /// Multiply quantised matrices as what they stand for, not as small integers with activations of 8 bits: slower, without
-    /// that rounding.
+    /// Dequantize weights and multiply in f32 instead of 8-bit integers (slower, exact).
     #[arg(long)]
     exact: bool,
 }
 
-/// How long a context it has.
+/// The length of its context.
 #[derive(Args)]
 pub struct ContextArgs {
-    /// See only so many tokens at once; all that the model can when absent, or 0.
-    #[arg(short = 'c', long, value_name = "N")]
+    /// Context length in tokens. Default, or 0: the model's own.
+    #[arg(short = 'c', long, value_name = "N", value_parser = numbers::whole::<usize>)]
     ctx_size: Option<usize>,
 }
 
 impl LoadArgs {
-    /// Opens a model, and says which one where the name does not.
+    /// Opens a model; a note says which one where the name does not.
     pub fn open(&self, name: &Path) -> Result<ModelFolder> {
         let device = self.device.open()?;
         let mut model = self.products.open(&find(name)?, &device, self.dtype)?;
@@ -77,7 +76,7 @@ impl ProductArgs {
         let open = if self.exact { ModelFolder::open_exact } else { ModelFolder::open_as };
         let model = open(place, device, dtype)?;
         if self.exact && !model.gpt.element_types().into_iter().any(ElementType::is_quantized) {
-            output::note(&t!("--exact has no effect: the matrices of {} are not quantised", place.display()));
+            output::note(&message::ExactWithoutEffect { path: place.display() }.to_string());
         }
         model.warnings().iter().for_each(|warning| output::note(warning));
         Ok(model)
@@ -85,16 +84,13 @@ impl ProductArgs {
 }
 
 impl ContextArgs {
-    /// The model with the context that was asked for; it can't be longer than the model's own.
+    /// The model with the given context length, which can't exceed the model's own.
     pub fn apply(&self, mut model: ModelFolder) -> Result<ModelFolder> {
         let most = model.gpt.config().block_size;
         match self.ctx_size {
             None | Some(0) => {}
             Some(size) if size > most => {
-                output::note(&format!(
-                    "the model's context is {} tokens, and can't be longer",
-                    count(most as u64)
-                ));
+                output::note(&message::ContextLimit { tokens: most as u64 }.to_string());
             }
             Some(size) => model.gpt = model.gpt.cropped(size)?,
         }
@@ -102,12 +98,12 @@ impl ContextArgs {
     }
 }
 
-/// Whether this can be a model where a preset may be meant too.
+/// Whether a name is a model rather than a preset.
 pub fn is_named(name: &Path) -> bool {
     name.exists() || name.to_str().is_some_and(|name| name.starts_with("hf:"))
 }
 
-/// Where a model is; says which part of a run is meant, and shows how a model of the hub is fetched.
+/// Finds a model: notes which part of a run is used, and shows the download of a model of the hub.
 pub fn find(name: &Path) -> Result<PathBuf> {
     let mut fetching = Fetching::default();
     let found = ModelPlace::find_with(name, &mut |file, event| fetching.show(file, event));
@@ -115,9 +111,9 @@ pub fn find(name: &Path) -> Result<PathBuf> {
     let ModelPlace { path, part } = found?;
     match part.as_deref() {
         Some("best" | "last") => {
-            output::note(&format!("{} is a run: {} is used", name.display(), path.display()));
+            output::note(&message::RunPartUsed { run: name.display(), path: path.display() }.to_string());
         }
-        Some(_) => output::note(&format!("{} is used", path.display())),
+        Some(_) => output::note(&message::Used { path: path.display() }.to_string()),
         None => {}
     }
     Ok(path)
@@ -131,7 +127,7 @@ pub fn fetch(name: &str) -> Result<PathBuf> {
     Ok(folder?)
 }
 
-/// The bar of the file that is being fetched.
+/// The progress bar of the file being downloaded.
 #[derive(Default)]
 struct Fetching(Option<Progress>);
 
@@ -139,8 +135,8 @@ impl Fetching {
     fn show(&mut self, file: &str, event: DownloadEvent) {
         match event {
             DownloadEvent::Started { total, have, .. } => {
-                output::note(&format!("fetching {file}"));
-                let mut bar = Progress::of_bytes("fetching", total.unwrap_or(0));
+                output::note(&message::Fetching { file }.to_string());
+                let mut bar = Progress::of_bytes(message::FetchingTask.text(), total.unwrap_or(0));
                 bar.set(have);
                 self.0 = Some(bar);
             }
@@ -150,12 +146,10 @@ impl Fetching {
                 }
             }
             DownloadEvent::Damaged { problem } => {
-                let problem = format!("{file}: {}", local(&problem));
-                output::note(&message::FetchingAgain { problem }.to_string());
+                output::note(&message::Damaged { file, problem: local(&problem) }.to_string());
             }
             DownloadEvent::Retrying { problem } => {
-                let problem = format!("{file}: {}", local(&problem));
-                output::note(&message::TryingAgain { problem }.to_string());
+                output::note(&message::Retrying { file, problem: local(&problem) }.to_string())
             }
         }
     }

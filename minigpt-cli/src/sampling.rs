@@ -1,68 +1,74 @@
-//! How tokens are chosen: the options that `generate`, `chat` and `run` share, under our names and llama.cpp's.
+//! Sampling options, shared by `generate`, `chat` and `run`, under our names and llama.cpp's.
 
-use crate::language::t;
+use crate::arguments::numbers;
+use crate::language::messages::main as message;
 use crate::output;
 use clap::{Args, ValueEnum};
 use minigpt_generate::{GenerationConfig, Style};
 use serde_json::{Map, Value, json};
 
-/// What is not said is as the command has it.
+/// Options that are not given keep the command's defaults.
 #[derive(Args)]
 pub struct SamplingArgs {
-    /// How many tokens to write at most [default: 200; in a chat 256]
-    #[arg(short = 'n', long, visible_alias = "n-predict", value_name = "N")]
+    /// Maximum number of tokens to generate [default: 200; in a chat 256]
+    #[arg(short = 'n', long, visible_alias = "n-predict", value_name = "N", value_parser = numbers::whole::<usize>)]
     max_new_tokens: Option<usize>,
-    /// What the text is for: sets temperature and top-k.
+    /// Preset for the kind of text: sets temperature and top-k.
     #[arg(long, value_enum)]
     style: Option<StyleName>,
-    /// Below 1 likely tokens become likelier, above 1 all become more alike; 0 always takes the likeliest [default: 0.8;
-    /// for a model that answers questions, 0 in a chat]
-    #[arg(long, visible_alias = "temp", value_name = "T", allow_negative_numbers = true)]
+    /// Sampling temperature: below 1 is more predictable, above 1 more random, 0 always takes the most likely token
+    /// [default: 0.8; 0 in a chat with a model that answers questions]
+    #[arg(long, visible_alias = "temp", value_name = "T", value_parser = numbers::number)]
     temperature: Option<f64>,
-    /// Draw from the k likeliest tokens only; 0 for all [default: 200; in a chat 40]
-    #[arg(long, value_name = "K")]
+    /// Sample from the K most likely tokens; 0 for all [default: 200; in a chat 40]
+    #[arg(long, value_name = "K", value_parser = numbers::whole::<usize>)]
     top_k: Option<usize>,
-    /// Draw from the smallest set of tokens that has this probability [default: 1]
-    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    /// Sample from the smallest set of tokens with this total probability [default: 1]
+    #[arg(long, value_name = "P", value_parser = numbers::number)]
     top_p: Option<f64>,
-    /// Draw from tokens with at least this part of the likeliest one's probability [default: 0]
-    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    /// Sample from tokens with at least this fraction of the highest probability [default: 0]
+    #[arg(long, value_name = "P", value_parser = numbers::number)]
     min_p: Option<f64>,
-    /// Above 1, tokens that the text has already become less likely [default: 1]
-    #[arg(long, visible_alias = "repeat-penalty", value_name = "X", allow_negative_numbers = true)]
+    /// Penalty for tokens that the text already contains; above 1 makes them less likely [default: 1]
+    #[arg(long, visible_alias = "repeat-penalty", value_name = "X", value_parser = numbers::number)]
     repetition_penalty: Option<f64>,
-    /// Subtract this from a token's logit for each time that it was written; -2 to 2 [default: 0]
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    /// Subtracted from a token's logit for each time it was generated; -2 to 2 [default: 0]
+    #[arg(long, value_name = "X", value_parser = numbers::number)]
     frequency_penalty: Option<f64>,
-    /// Subtract this once from the logit of each token that was written; -2 to 2 [default: 0]
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    /// Subtracted once from the logit of each token that was generated; -2 to 2 [default: 0]
+    #[arg(long, value_name = "X", value_parser = numbers::number)]
     presence_penalty: Option<f64>,
-    /// The penalties look at the last N tokens of the text, prompt included, as in llama.cpp [default: --repetition-penalty
-    /// at the whole text, the others at what was written]
-    #[arg(long, value_name = "N")]
+    /// Apply penalties to the last N tokens, including the prompt, as in llama.cpp [default: the whole text for
+    /// --repetition-penalty, generated tokens for the others]
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<usize>)]
     repeat_last_n: Option<usize>,
-    /// A string that ends the text and is not part of it; may be given several times.
+    /// Stop before this string; can be repeated.
     #[arg(long, visible_alias = "reverse-prompt", alias = "stop-strings", value_name = "TEXT")]
     stop: Vec<String>,
-    /// The same seed, the same text; `random` for another one each time [default: 1337; in a chat 0]
-    #[arg(short = 's', long, value_name = "N|random")]
+    /// Random seed; `random` for a different one each time [default: 1337; in a chat 0]
+    #[arg(short = 's', long, value_name = "N|random", value_parser = numbers::seed)]
     seed: Option<u64>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum StyleName {
-    /// Surprising: temperature 0.9, the 40 likeliest tokens.
+    /// Creative: temperature 0.9, top-k 40.
     Story,
-    /// Careful: temperature 0.6, the 20 likeliest.
+    /// Careful: temperature 0.6, top-k 20.
     Code,
-    /// Sober: temperature 0.4, the 10 likeliest.
+    /// Factual: temperature 0.4, top-k 10.
     Summary,
-    /// The likeliest token, always.
+    /// Always the most likely token.
     Exact,
 }
 
 impl SamplingArgs {
-    /// What was asked for, under the names of OpenAI's interface; the rest is left to the server.
+    /// Always takes the most likely token, as `do_sample=False` does in transformers.
+    pub fn always_likeliest(&mut self) {
+        self.temperature = Some(0.0);
+    }
+
+    /// The given options as fields of OpenAI's API; the server decides the rest.
     pub fn as_openai(&self) -> Map<String, Value> {
         let mut config = GenerationConfig::default();
         self.apply(&mut config);
@@ -80,7 +86,7 @@ impl SamplingArgs {
         given.into_iter().filter(|(_, value)| !value.is_null()).collect()
     }
 
-    /// The options that only matter to a draw, and whether they are given.
+    /// The options that only matter when sampling, and whether they are given.
     pub fn of_a_draw(&self) -> [(&'static str, bool); 4] {
         [
             ("--top-k", self.top_k.is_some()),
@@ -98,7 +104,7 @@ impl SamplingArgs {
         switches.chain(self.of_a_draw()).filter(|(_, given)| *given).map(|(option, _)| option).collect()
     }
 
-    /// Changes what was asked for, and leaves the rest.
+    /// Applies the given options to a configuration.
     pub fn apply(&self, config: &mut GenerationConfig) {
         match self.style {
             None => {}
@@ -123,23 +129,18 @@ impl SamplingArgs {
     }
 }
 
-/// Says which of the given options do nothing because the likeliest token is always taken.
+/// Notes which of the given options have no effect because decoding is greedy.
 pub fn say_unused(config: &GenerationConfig, given: &[(&str, bool)]) {
     let unused: Vec<&str> = given.iter().filter(|(_, given)| *given).map(|(option, _)| *option).collect();
     if config.is_greedy() && !unused.is_empty() {
-        output::note(&t!(
-            "without effect at temperature 0, where the likeliest token is always taken: {}",
-            unused.join(", ")
-        ));
+        output::note(&message::UnusedWhenGreedy { options: unused.join(", ") }.to_string());
     }
 }
 
-/// Says that the window of the penalties was given, but no penalty.
+/// Notes a window for penalties without any penalty.
 pub fn say_unused_window(config: &GenerationConfig, option: &str) {
     if config.repeat_last_n.is_some() && !config.penalizes() {
-        output::note(&t!(
-            "{option} has no effect without repetition_penalty, frequency_penalty or presence_penalty"
-        ));
+        output::note(&message::UnusedWindow { option }.to_string());
     }
 }
 
@@ -180,7 +181,7 @@ mod tests {
         };
         assert_eq!(told(""), json!({}));
         assert_eq!(told("-n 5 --stop x"), json!({ "max_tokens": 5, "stop": ["x"] }));
-        let penalties = "--frequency-penalty 0.5 --presence-penalty -1 --repeat-last-n 9";
+        let penalties = "--frequency-penalty 0.5 --presence-penalty=-1 --repeat-last-n 9";
         let want = json!({ "frequency_penalty": 0.5, "presence_penalty": -1.0, "repeat_last_n": 9 });
         assert_eq!(told(penalties), want);
         let config = config(penalties);
@@ -193,7 +194,7 @@ mod tests {
     fn a_temperature_overrides_that_of_a_style_and_nonsense_is_told_by_its_name() {
         let warm = config("--style story --temp 0.3");
         assert_eq!((warm.temperature, warm.top_k), (0.3, 40));
-        let cold = config("--temperature -1");
+        let cold = config("--temperature=-1");
         assert!(cold.validate().unwrap_err().to_string().contains("temperature"));
     }
 }

@@ -64,13 +64,11 @@ mod tests {
     /// messages, in English and in Chinese.
     #[test]
     fn commands_in_messages_are_understood() {
-        let catalogues = [
-            include_str!("../messages/commands.zh.po"),
-            include_str!("../messages/help.zh.po"),
-            include_str!("../messages/inspect.zh.po"),
-            include_str!("../messages/libraries.zh.po"),
-            include_str!("../messages/others.zh.po"),
-        ];
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("messages");
+        let folders = ["", "en", "zh"].map(|language| std::fs::read_dir(folder.join(language)).unwrap());
+        let files =
+            folders.into_iter().flatten().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+        let catalogues: Vec<String> = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
         let mut seen = 0;
         for line in catalogues.iter().flat_map(|catalogue| catalogue.lines()) {
             for command in line

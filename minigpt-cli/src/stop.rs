@@ -1,9 +1,8 @@
-//! What would end the program from outside: a request to terminate, a terminal that was closed, a file that may grow no
-//! further.
+//! Signals that would end the program: Ctrl-C, SIGTERM, SIGHUP, SIGXFSZ and SIGBUS.
 
 #![expect(unsafe_code, reason = "a bus error can only be met in a signal's handler")]
 
-use crate::language::tr;
+use crate::language::messages::main as message;
 use crate::output;
 use anyhow::{Context, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,9 +10,10 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What Ctrl-C says.
-pub const NOTE: &str =
-    "stopping after this step, which is saved; press Ctrl-C again to stop at once without it";
+/// What the first Ctrl-C prints.
+pub fn note() -> &'static str {
+    message::Stopping.text()
+}
 
 /// Two signals within this time are one wish: terminals, shells and launchers pass them on to each other's processes.
 const ONE_WISH: Duration = Duration::from_secs(1);
@@ -52,12 +52,12 @@ pub fn watch(note: Option<&'static str>) -> Result<()> {
 
 /// The same with something else to do on Ctrl-C.
 pub fn watch_with(on_ctrl_c: impl FnMut() + Send + 'static) -> Result<()> {
-    ctrlc::set_handler(on_ctrl_c).context("Ctrl-C could not be watched")?;
+    ctrlc::set_handler(on_ctrl_c).context(message::NoCtrlC)?;
     #[cfg(unix)]
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         let watched = signal_hook::flag::register_conditional_default(signal, Arc::clone(&SAVED))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&REQUESTED)));
-        watched.context("signals could not be watched")?;
+        watched.context(message::NoSignals)?;
     }
     Ok(())
 }
@@ -87,8 +87,7 @@ pub fn ctrl_c(note: Option<&'static str>) {
 /// program.
 pub fn never_on_large_files() -> Result<()> {
     #[cfg(unix)]
-    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())
-        .context("signals could not be watched")?;
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default()).context(message::NoSignals)?;
     Ok(())
 }
 
@@ -101,8 +100,7 @@ pub fn with_words_on_cut_files() -> Result<()> {
         use std::io::Write;
         use std::mem::ManuallyDrop;
         use std::os::fd::FromRawFd;
-        let why =
-            tr("error: a file was cut short by another program while it was read, or its disk failed\n");
+        let why = format!("{}\n", message::FileCut);
         let say_and_exit = move || {
             // SAFETY: standard error is open, and stays so: it is never dropped.
             let mut stderr = ManuallyDrop::new(unsafe { File::from_raw_fd(2) });
@@ -111,7 +109,7 @@ pub fn with_words_on_cut_files() -> Result<()> {
         };
         // SAFETY: writing to a descriptor and leaving at once are allowed in a handler.
         unsafe { signal_hook::low_level::register(signal_hook::consts::SIGBUS, say_and_exit) }
-            .context("signals could not be watched")?;
+            .context(message::NoSignals)?;
     }
     Ok(())
 }

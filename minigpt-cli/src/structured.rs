@@ -11,10 +11,10 @@ use std::path::PathBuf;
 /// At most one of them is given.
 #[derive(Args)]
 pub struct StructuredArgs {
-    /// Write JSON that satisfies this schema: a file, or the schema itself
+    /// Generate JSON that conforms to this schema: a file, or the schema itself.
     #[arg(long, value_name = "FILE|SCHEMA", conflicts_with = "grammar")]
     json_schema: Option<String>,
-    /// Write a text that follows the grammar in this file, in GBNF (llama.cpp's notation)
+    /// Generate text that follows the GBNF grammar (llama.cpp's notation) in this file.
     #[arg(long, visible_alias = "grammar-file", value_name = "FILE")]
     grammar: Option<PathBuf>,
 }

@@ -1,6 +1,8 @@
-//! Which threads do the arithmetic, and that there are any.
+//! The threads that compute.
 #![expect(unsafe_code, reason = "the environment is the only way to tell candle")]
 
+use crate::arguments::numbers;
+use crate::language::messages::main as message;
 use anyhow::{Context, Result};
 use minigpt::machine;
 use minigpt_train::Launcher;
@@ -17,12 +19,11 @@ pub fn choose() {
     }
 }
 
-/// Reads a number of threads.
+/// Parses a number of threads.
 pub fn number(text: &str) -> Result<u16, String> {
-    match text.parse() {
-        Ok(0) => Err("no thread would compute; leave it out for one per core".to_owned()),
-        Ok(threads) => Ok(threads),
-        Err(_) => Err(format!("a whole number from 1 to {} is needed", u16::MAX)),
+    match numbers::whole(text)? {
+        0 => Err(message::NoThreads.to_string()),
+        threads => Ok(threads),
     }
 }
 
@@ -32,9 +33,7 @@ pub fn start(threads: Option<usize>) -> Result<()> {
     // 0 leaves it to rayon, which asks the environment and then the system.
     let threads = threads.or_else(of_a_rank).unwrap_or(0);
     let started = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
-    started.context(
-        "the system gives no more threads; --threads or RAYON_NUM_THREADS says how many are asked for",
-    )
+    started.context(message::NoMoreThreads)
 }
 
 /// Several ranks on one machine share its cores, unless their launcher or a person has divided them.

@@ -1,14 +1,13 @@
-//! Options that do something only beside certain others. Given without them, they are refused: what is typed is done, or the
-//! reason is said.
+//! Options that have an effect only together with others, and are refused without them.
 
 use super::wrong;
-use crate::language::{t, tr};
+use crate::language::messages::arguments as message;
 use clap::error::{ErrorKind, Result};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 
-/// An option of a command, and what it needs: one of several sets of options. `!x` means that `x` is not given. An option may
-/// stand here more than once.
+/// An option of a command that needs one of several sets of other options. `!x` means that `x` is not given. An option may be
+/// listed more than once.
 struct Effect {
     command: &'static str,
     option: &'static str,
@@ -24,7 +23,7 @@ const fn only(
 }
 
 const A_TEXT: &[&[&str]] = &[&["prompt"], &["ids"]];
-/// What the tables of snapshots have no room for is only in their JSON.
+/// The tables of snapshots have no room for these; their JSON has.
 const ONE_MODEL_OR_JSON: &[&[&str]] = &[&["!snapshots"], &["json"]];
 const A_MODEL: &[&[&str]] = &[&["!tensors", "!example"]];
 
@@ -99,7 +98,7 @@ const EFFECTS: &[Effect] = &[
     only("scaling/run", "changes", &[&["!resume"]]),
 ];
 
-/// Refuses options that would do nothing.
+/// Returns an error if an option that was typed would have no effect.
 pub(super) fn check(program: &Command, matches: &ArgMatches) -> Result<()> {
     let (mut command, mut matches, mut path) = (program, matches, Vec::new());
     while let Some((name, inner)) = matches.subcommand() {
@@ -113,10 +112,9 @@ pub(super) fn check(program: &Command, matches: &ArgMatches) -> Result<()> {
     for Effect { option, needs, .. } in EFFECTS.iter().filter(|effect| effect.command == path) {
         if given(option) && !needs.iter().any(|set| set.iter().all(holds)) {
             let option = spelled(command, option);
-            let needs: Vec<String> = needs.iter().map(|set| in_words(command, set)).collect();
-            let needs = needs.join(tr(" or "));
-            let message = t!("{option} has no effect here: it takes effect {needs}");
-            return Err(wrong(ErrorKind::ArgumentConflict, &message));
+            let needs: Vec<String> = needs.iter().map(|set| described(command, set)).collect();
+            let needs = needs.join(&message::Or.to_string());
+            return Err(wrong(ErrorKind::ArgumentConflict, message::NoEffect { option, needs }.to_string()));
         }
     }
     Ok(())
@@ -131,16 +129,16 @@ fn spelled(command: &Command, option: &str) -> String {
     }
 }
 
-fn in_words(command: &Command, set: &[&str]) -> String {
+fn described(command: &Command, set: &[&str]) -> String {
     let (without, with): (Vec<&&str>, Vec<&&str>) = set.iter().partition(|name| name.starts_with('!'));
     let list = |names: &[&&str]| {
         let names = names.iter().map(|name| spelled(command, name.trim_start_matches('!')));
-        names.collect::<Vec<_>>().join(tr(" and "))
+        names.collect::<Vec<_>>().join(&message::And.to_string())
     };
     match (&with[..], &without[..]) {
-        (with, []) => t!("with {}", list(with)),
-        ([], without) => t!("without {}", list(without)),
-        (with, without) => t!("with {} and without {}", list(with), list(without)),
+        (with, []) => message::With { options: list(with) }.to_string(),
+        ([], without) => message::Without { options: list(without) }.to_string(),
+        (with, without) => message::WithAndWithout { with: list(with), without: list(without) }.to_string(),
     }
 }
 

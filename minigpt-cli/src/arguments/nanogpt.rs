@@ -1,38 +1,21 @@
-//! `minigpt train` as somebody types it who comes from nanoGPT: any setting of a run as `--key=value`, and an answer to
-//! nanoGPT's settings that are something else here.
+//! nanoGPT's and transformers' options: every setting of a run is a hidden option of `train` (`--max_iters=100`), under their
+//! names too, and `generate` takes those of `sample.py`.
 
-use super::{Value, is_value, numbers, wrong};
-use clap::Arg;
-use clap::error::{ErrorKind, Result};
+use super::conflict;
+use super::numbers;
+use crate::commands::generate::GenerateArgs;
+use crate::commands::train::TrainArgs;
+use crate::language::messages::arguments as message;
+use clap::error::Result;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use minigpt::SETTINGS;
 use minigpt::settings::with_sections;
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
-/// Settings of nanoGPT's that have no effect here, and what happens instead. Where they are switched off, that is what
-/// happens anyway.
-const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    (
-        "wandb_log",
-        "a run is recorded in its folder (metrics.jsonl, and files for TensorBoard), not at Weights & Biases; `minigpt plot RUN` draws it",
-    ),
-    ("wandb_project", "a run is recorded in its folder, not at Weights & Biases"),
-    ("wandb_run_name", "a run is named by its folder: --out runs/NAME"),
-    ("compile", "there is nothing to compile: the program is compiled already"),
-    ("dtype", "training computes in float32"),
-    (
-        "backend",
-        "one process trains with all cores of this machine; `mpirun -n 4 minigpt train …` trains with four",
-    ),
-    (
-        "always_save_checkpoint",
-        "last/ is always saved, to go on from, and best/ whenever the validation loss is the lowest so far",
-    ),
-];
-
-/// Settings as transformers' `Trainer` calls them, and what they are called here.
+/// Settings as transformers' `Trainer` calls them, and their names here.
 const TRAINERS: &[(&str, &str)] = &[
-    ("output_dir", "out_dir"),
     ("num_train_epochs", "epochs"),
     ("max_steps", "max_iters"),
     ("per_device_train_batch_size", "batch_size"),
@@ -47,144 +30,194 @@ const TRAINERS: &[(&str, &str)] = &[
     ("save_steps", "save_interval"),
 ];
 
-/// What was made of one command line.
-#[derive(Default)]
-pub(super) struct Habits {
-    /// What the person should know.
-    pub notes: Vec<String>,
+/// Where a model starts: nanoGPT's `init_from`.
+#[derive(Debug, Clone, PartialEq)]
+enum InitFrom {
+    Resume,
+    Scratch,
+    /// A model of the hub.
+    Hub(PathBuf),
 }
 
-impl Habits {
-    /// The words for clap that an option means which clap does not know; none where nobody does.
-    pub fn setting(&mut self, option: &str, value: &mut Value) -> Result<Option<Vec<OsString>>> {
-        let Some(mut key) = option.strip_prefix("--").map(|key| key.replace('-', "_")) else {
-            return Ok(None);
-        };
-        if let Some((theirs, ours)) = TRAINERS.iter().find(|(theirs, _)| *theirs == key) {
-            self.notes.push(format!("{theirs} is called {ours} here"));
-            key = (*ours).to_owned();
+/// The hidden options of a command.
+pub(super) fn add_to(command: Command, path: &str) -> Command {
+    let init_from = Arg::new("init_from").long("init_from").hide(true).value_parser(init_from);
+    match path {
+        "train" => {
+            let taken = |name: &str| {
+                let dashed = name.replace('_', "-");
+                command.get_arguments().any(|arg| arg.get_long() == Some(&dashed))
+            };
+            let own = SETTINGS.iter().map(|setting| (setting.key, setting.key));
+            let settings: BTreeMap<&str, &str> =
+                own.chain(TRAINERS.iter().copied()).filter(|(name, _)| !taken(name)).collect();
+            let option = |(name, key): (&'static str, &'static str)| {
+                let arg = Arg::new(id(name)).long(name).hide(true).value_name("VALUE");
+                arg.action(ArgAction::Append).value_parser(move |value: &str| setting(key, value))
+            };
+            command
+                .args(settings.into_iter().map(option))
+                .arg(init_from.conflicts_with("from"))
+                .arg(
+                    Arg::new("dataset")
+                        .long("dataset")
+                        .hide(true)
+                        .conflicts_with("data")
+                        .value_parser(dataset),
+                )
+                .arg(is_on("decay_lr"))
         }
-        if let Some((_, happens)) = WITHOUT_EFFECT.iter().find(|(name, _)| *name == key) {
-            let given =
-                if is_switch(&key) { value(&|word| switch(word).is_some()) } else { value(&is_value) };
-            let off =
-                given.as_deref().is_some_and(|given| switch(given) == Some(false) || given == "float32");
-            if !off || key == "always_save_checkpoint" {
-                self.notes.push(format!("{key}: {happens}"));
-            }
-            return Ok(Some(Vec::new()));
+        "generate" => {
+            let others = ["words", "prompt", "ids", "prompt_file", "prompts"];
+            let start = Arg::new("start").long("start").hide(true).conflicts_with_all(others);
+            command.arg(init_from).arg(is_on("do_sample")).arg(start)
         }
-        let mut needed = || match value(&is_value) {
-            Some(value) => Ok(plain(&value)),
-            None => Err(wrong(
-                ErrorKind::InvalidValue,
-                &format!("{option} needs a value, for example {option}=…"),
-            )),
-        };
-        match key.as_str() {
-            "model_name_or_path" => Ok(Some(vec![format!("--from={}", needed()?).into()])),
-            "out_dir" => Ok(Some(vec![format!("--out={}", needed()?).into()])),
-            "init_from" => {
-                let from = needed()?;
-                match (from.as_str(), hub_model(&from)) {
-                    ("resume", _) => Ok(Some(vec!["--resume".into()])),
-                    ("scratch", _) => Ok(Some(Vec::new())),
-                    (_, Some(model)) => Ok(Some(vec![format!("--from={model}").into()])),
-                    (other, None) => Err(wrong(
-                        ErrorKind::InvalidValue,
-                        &format!(
-                            "{option}={other}: it is resume, scratch, gpt2, gpt2-medium, gpt2-large or gpt2-xl; a model in a folder is named with --from FOLDER"
-                        ),
-                    )),
-                }
-            }
-            "decay_lr" => {
-                match value(&|word| switch(word).is_some()).as_deref().and_then(switch) {
-                    Some(false) => {
-                        self.notes.push("decay_lr: the rate stays the same (train.lr_decay=constant, train.warmup_iters=0)".to_owned());
-                        Ok(Some(vec![
-                            "--set=train.lr_decay=constant".into(),
-                            "--set=train.warmup_iters=0".into(),
-                        ]))
-                    }
-                    _ => Ok(Some(Vec::new())),
-                }
-            }
-            _ if SETTINGS.iter().any(|setting| setting.key == key) => {
-                let change = format!("{key}={}", needed()?);
-                let change = numbers::change(&change, &mut self.notes);
-                let change = with_sections(&[change])
-                    .map_err(|error| wrong(ErrorKind::InvalidValue, &error.to_string()))?;
-                Ok(Some(change.iter().map(|change| format!("--set={change}").into()).collect()))
-            }
-            _ => Ok(None),
+        _ => command,
+    }
+}
+
+/// A hidden switch that may have Python's `True` or `False` as its value.
+fn is_on(name: &'static str) -> Arg {
+    let arg = Arg::new(name).long(name).hide(true).num_args(0..=1);
+    arg.action(ArgAction::Set).default_missing_value("True").value_parser(switch)
+}
+
+fn id(setting: &str) -> String {
+    format!("setting.{setting}")
+}
+
+/// `True` or `False`, as Python or TOML writes it.
+pub(super) fn switch(value: &str) -> std::result::Result<bool, String> {
+    match value {
+        "true" | "True" => Ok(true),
+        "false" | "False" => Ok(false),
+        _ => Err(message::NotSwitch.to_string()),
+    }
+}
+
+/// The change `key=value`, of a value as Python writes it.
+fn setting(key: &str, value: &str) -> std::result::Result<String, String> {
+    let quoted = ['\'', '"'].iter().find_map(|&quote| value.strip_prefix(quote)?.strip_suffix(quote));
+    let value = match switch(value) {
+        Ok(is_on) => is_on.to_string(),
+        Err(_) => quoted.unwrap_or(value).to_owned(),
+    };
+    numbers::change(&format!("{key}={value}"))
+}
+
+/// The data that `--dataset` names: a folder of nanoGPT's `data/`, or else a path.
+#[expect(clippy::unnecessary_wraps, reason = "the signature of a clap value parser")]
+fn dataset(name: &str) -> std::result::Result<PathBuf, String> {
+    let folder = Path::new("data").join(name);
+    Ok(if folder.exists() || !Path::new(name).exists() { folder } else { name.into() })
+}
+
+fn init_from(name: &str) -> std::result::Result<InitFrom, String> {
+    match name {
+        "resume" => Ok(InitFrom::Resume),
+        "scratch" => Ok(InitFrom::Scratch),
+        "gpt2" | "gpt2-medium" | "gpt2-large" | "gpt2-xl" => {
+            Ok(InitFrom::Hub(format!("hf:openai-community/{name}").into()))
         }
+        _ => Err(message::InitFrom.to_string()),
     }
 }
 
-/// The data that nanoGPT's `--dataset` names: a folder of its `data/`, or else a path.
-pub(super) fn dataset(name: &OsStr) -> String {
-    let name = plain(name);
-    let folder = format!("data/{name}");
-    if Path::new(&folder).exists() || !Path::new(&name).exists() { folder } else { name }
-}
-
-/// One of GPT-2's models by its name at OpenAI.
-pub(super) fn hub_model(name: &str) -> Option<String> {
-    const MODELS: [&str; 4] = ["gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"];
-    MODELS.contains(&name).then(|| format!("hf:openai-community/{name}"))
-}
-
-fn is_switch(key: &str) -> bool {
-    ["wandb_log", "compile", "always_save_checkpoint"].contains(&key)
-}
-
-/// Yes or no, as Python or TOML writes it.
-pub(super) fn switch(value: &OsStr) -> Option<bool> {
-    match value.to_str()? {
-        "true" | "True" => Some(true),
-        "false" | "False" => Some(false),
-        _ => None,
+/// The data of a run, which is not one of nanoGPT's configurations in Python.
+pub fn data(path: &str) -> std::result::Result<PathBuf, String> {
+    if !path.ends_with(".py") {
+        return Ok(path.into());
     }
-}
-
-/// A value without Python's ways to write it.
-fn plain(value: &OsStr) -> String {
-    let text = value.to_string_lossy();
-    match switch(value) {
-        Some(switch) => switch.to_string(),
-        None => ['\'', '"']
-            .iter()
-            .find_map(|&q| text.strip_prefix(q)?.strip_suffix(q))
-            .unwrap_or(&text)
-            .to_owned(),
-    }
-}
-
-/// The value of an option that `train` has: a setting with its section, a device by our name for it.
-pub(super) fn value_of(arg: &Arg, value: OsString) -> OsString {
-    match (arg.get_id().as_str(), value.to_str()) {
-        // What is wrong with it is said by the run.
-        ("changes", Some(change)) => match with_sections(&[change.to_owned()]).as_deref() {
-            Ok([change]) => change.into(),
-            _ => value,
-        },
-        ("device", Some("mps")) => "metal".into(),
-        ("device", Some(device)) if device.starts_with("cuda:") => "cuda".into(),
-        _ => value,
-    }
-}
-
-/// nanoGPT's configurations are Python.
-pub(super) fn refuse_script(word: &OsStr) -> Result<()> {
-    let Some(script) = word.to_str().filter(|word| word.ends_with(".py")) else { return Ok(()) };
-    let ours = match script {
-        _ if script.contains("finetune") => "gpt2-finetune",
-        _ if script.contains("gpt2") => "gpt2",
+    let config = match path {
+        _ if path.contains("finetune") => "gpt2-finetune",
+        _ if path.contains("gpt2") => "gpt2",
         _ => "shakespeare-nanogpt",
     };
-    let message = format!(
-        "{script} is a Python script, which is not run here: --config {ours} is built in, `minigpt config list` shows the others, and settings such as --max_iters=100 may stand beside it"
-    );
-    Err(wrong(ErrorKind::InvalidValue, &message))
+    Err(message::PythonConfig { config }.to_string())
+}
+
+/// Applies the hidden options of `train` to its own.
+pub(super) fn apply_to_train(
+    args: &mut TrainArgs,
+    matches: &ArgMatches,
+    notes: &mut Vec<String>,
+) -> Result<()> {
+    // In the order in which they were typed: the last change of a setting wins.
+    let changes = |id: &str| {
+        let indices = matches.indices_of(id).into_iter().flatten();
+        let values = matches.get_many::<String>(id).into_iter().flatten().cloned();
+        indices.zip(values).collect::<Vec<_>>()
+    };
+    let own = SETTINGS.iter().map(|setting| setting.key).chain(TRAINERS.iter().map(|(name, _)| *name));
+    let own = own.filter(|name| matches!(matches.try_contains_id(&id(name)), Ok(true)));
+    let own: std::collections::BTreeSet<&str> = own.collect();
+    let mut all = changes("changes");
+    for name in &own {
+        all.extend(changes(&id(name)));
+        if let Some((name, ours)) = TRAINERS.iter().find(|(theirs, _)| theirs == name) {
+            notes.push(message::CalledHere { name, ours }.to_string());
+        }
+        notes.extend(super::seed_note(matches, &id(name)));
+    }
+    all.sort();
+    // A name that is unknown or in several sections is reported by the run.
+    let with_section = |(_, change): (usize, String)| {
+        with_sections(&[change.clone()]).map_or(vec![change], |changes| changes)
+    };
+    args.changes = all.into_iter().flat_map(with_section).collect();
+    if let Some(data) = matches.get_one::<PathBuf>("dataset") {
+        notes.push(message::Dataset { path: data.display() }.to_string());
+        args.data = Some(data.clone());
+    }
+    if matches.get_one("decay_lr") == Some(&false) {
+        notes.push(message::DecayLr.to_string());
+        args.changes.extend(["train.lr_decay=constant", "train.warmup_iters=0"].map(str::to_owned));
+    }
+    match matches.get_one::<InitFrom>("init_from") {
+        Some(InitFrom::Resume) if args.minutes.is_some() => {
+            return Err(conflict("--init_from=resume", "--minutes"));
+        }
+        Some(InitFrom::Resume) => args.resume = true,
+        Some(InitFrom::Hub(_)) if args.resume => return Err(conflict("--init_from", "--resume")),
+        Some(InitFrom::Hub(model)) => args.from = Some(model.clone()),
+        Some(InitFrom::Scratch) | None => {}
+    }
+    Ok(())
+}
+
+/// Applies the hidden options of `generate` to its own.
+pub(super) fn apply_to_generate(
+    args: &mut GenerateArgs,
+    matches: &ArgMatches,
+    notes: &mut Vec<String>,
+) -> Result<()> {
+    let given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    match matches.get_one::<InitFrom>("init_from") {
+        Some(InitFrom::Hub(model)) => {
+            if given("model") {
+                notes.push(message::OutDirUnused.to_string());
+            }
+            args.model.model.clone_from(model);
+        }
+        Some(InitFrom::Scratch) => {
+            return Err(super::wrong(
+                clap::error::ErrorKind::InvalidValue,
+                message::NothingFromScratch.to_string(),
+            ));
+        }
+        Some(InitFrom::Resume) | None => {}
+    }
+    if let Some(start) = matches.get_one::<String>("start") {
+        match start.strip_prefix("FILE:") {
+            Some(file) => args.prompt_file = Some(file.into()),
+            None => args.prompt = vec![start.clone()],
+        }
+    }
+    if matches.get_one("do_sample") == Some(&false) {
+        if given("temperature") {
+            return Err(conflict("--do_sample=False", "--temperature"));
+        }
+        args.sampling.always_likeliest();
+    }
+    Ok(())
 }

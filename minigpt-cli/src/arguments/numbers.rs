@@ -1,98 +1,104 @@
-//! Numbers as people write them: `1e3` and `1_000` where a whole number is taken, and a seed that is `random`.
+//! Parsers of numbers as people write them (`1e3`, `1_000`), and of seeds, which may be `random`.
 
-use super::wrong;
-use crate::language::{t, tr};
-use clap::Arg;
-use clap::error::{ContextKind, ErrorKind, Result};
+use crate::language::messages::arguments as message;
+use clap::ArgMatches;
 use minigpt::settings;
-use std::any::TypeId;
-use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
-use std::num::ParseFloatError;
 
-/// A seed's value for "any".
+/// The value of a seed that stands for any number.
 pub const RANDOM: &str = "random";
 
-/// Whether the value of an option is a number.
-pub(super) fn is_number(arg: &Arg) -> bool {
-    let kind = arg.get_value_parser().type_id();
-    let numbers = [
-        TypeId::of::<u16>(),
-        TypeId::of::<u32>(),
-        TypeId::of::<u64>(),
-        TypeId::of::<usize>(),
-        TypeId::of::<f64>(),
-    ];
-    numbers.iter().any(|number| kind == *number)
+/// A whole number.
+pub fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    let digits = settings::whole_number(text).ok_or_else(|| match text.strip_prefix('-') {
+        Some(number) if number.parse::<f64>().is_ok() => message::Negative.to_string(),
+        _ => message::NotWhole.to_string(),
+    })?;
+    let number = digits.parse::<u64>().ok().and_then(|number| T::try_from(number).ok());
+    number.ok_or_else(|| message::TooLarge.to_string())
 }
 
-/// The value of an option in digits; notes say which seed was drawn.
-pub(super) fn plain(arg: &Arg, name: &str, value: OsString, notes: &mut Vec<String>) -> Result<OsString> {
-    let Some(text) = value.to_str() else { return Ok(value) };
-    let kind = arg.get_value_parser().type_id();
-    let is_seed = arg.get_id() == "seed";
-    if is_seed && text == RANDOM {
-        return Ok(drawn(notes).into());
-    }
-    if arg.get_id() == "changes" {
-        return Ok(change(text, notes).into());
-    }
-    let needed = |what: &'static str| {
-        Err(wrong(ErrorKind::InvalidValue, &t!("{name} is {text}: {what}", what = tr(what))))
-    };
-    if is_number(arg) && text.trim().is_empty() {
-        return needed("a number is needed");
-    }
-    if kind == TypeId::of::<f64>()
-        && text.replace('_', "").parse().is_ok_and(|number: f64| !number.is_finite())
-    {
-        let digits = text.bytes().any(|byte| byte.is_ascii_digit());
-        return needed(if digits { "that number is too large" } else { "a number is needed" });
-    }
-    if is_number(arg) && kind != TypeId::of::<f64>() {
-        return match settings::whole_number(text) {
-            Some(digits) => Ok(digits.into()),
-            None if is_seed => needed("a whole number is needed, or the word random"),
-            None if text.starts_with('-') => needed("a whole number is needed, 0 or more"),
-            None => needed("a whole number is needed"),
-        };
-    }
-    Ok(value)
-}
-
-/// What is wrong with a number, where Rust's words for it ("invalid float literal") would be shown.
-pub(super) fn in_words(error: clap::Error) -> clap::Error {
-    let is_rusts = std::error::Error::source(&error).is_some_and(|source| source.is::<ParseFloatError>());
-    let told = |kind| error.get(kind).map(ToString::to_string);
-    match (told(ContextKind::InvalidArg), told(ContextKind::InvalidValue)) {
-        (Some(option), Some(text)) if is_rusts => {
-            let name = option.split(' ').next().unwrap_or_default();
-            let what = tr("a number is needed");
-            wrong(ErrorKind::InvalidValue, &t!("{name} is {text}: {what}"))
-        }
-        _ => error,
+/// A whole number that is not below `least`.
+pub fn at_least<T: TryFrom<u64> + PartialOrd + Copy + Send + Sync + std::fmt::Display + 'static>(
+    least: T,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| match whole(text)? {
+        number if number < least => Err(message::BelowLeast { least }.to_string()),
+        number => Ok(number),
     }
 }
 
-/// `key=random` of a seed with a number instead.
-pub(super) fn change(change: &str, notes: &mut Vec<String>) -> String {
-    match change.split_once('=') {
+/// A whole number that is not above `most`.
+pub fn at_most<T: TryFrom<u64> + PartialOrd + Copy + Send + Sync + std::fmt::Display + 'static>(
+    most: T,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| match whole(text)? {
+        number if number > most => Err(message::AboveMost { most }.to_string()),
+        number => Ok(number),
+    }
+}
+
+/// A whole number from `least` to `most`.
+pub fn within<T: TryFrom<u64> + PartialOrd + Copy + Send + Sync + std::fmt::Display + 'static>(
+    least: T,
+    most: T,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| match whole(text)? {
+        number if number < least || number > most => Err(message::Outside { least, most }.to_string()),
+        number => Ok(number),
+    }
+}
+
+/// A finite number.
+pub fn number(text: &str) -> Result<f64, String> {
+    match text.replace('_', "").parse::<f64>() {
+        Ok(number) if number.is_finite() => Ok(number),
+        Ok(_) if text.contains(|c: char| c.is_ascii_digit()) => Err(message::TooLarge.to_string()),
+        _ => Err(message::NotNumber.to_string()),
+    }
+}
+
+/// A finite number above 0.
+pub fn positive(text: &str) -> Result<f64, String> {
+    match number(text) {
+        Ok(number) if number <= 0.0 => Err(message::NotPositive.to_string()),
+        result => result,
+    }
+}
+
+/// A seed; `random` draws one.
+pub fn seed(text: &str) -> Result<u64, String> {
+    if text == RANDOM {
+        Ok(draw_seed().into())
+    } else {
+        whole(text).map_err(|_| message::NotSeed.to_string())
+    }
+}
+
+/// A change of a setting, `key=value`, in which `seed=random` draws a seed.
+#[expect(clippy::unnecessary_wraps, reason = "the signature of a clap value parser")]
+pub fn change(text: &str) -> Result<String, String> {
+    Ok(match text.split_once('=') {
         Some((key, value)) if value.trim() == RANDOM && key.trim().trim_start_matches("train.") == "seed" => {
-            format!("{key}={}", drawn(notes))
+            format!("{key}={}", draw_seed())
         }
-        _ => change.to_owned(),
-    }
+        _ => text.to_owned(),
+    })
 }
 
-/// A seed that nobody chose, and what to say of it, so that the same can be had again.
-pub fn draw_seed() -> (u32, String) {
+/// A random seed.
+pub fn draw_seed() -> u32 {
     // Rust seeds its hash maps from the system.
-    let seed = RandomState::new().hash_one(RANDOM) as u32;
-    (seed, format!("the seed that was drawn: {seed}"))
+    RandomState::new().hash_one(RANDOM) as u32
 }
 
-fn drawn(notes: &mut Vec<String>) -> String {
-    let (seed, note) = draw_seed();
-    notes.push(note);
-    seed.to_string()
+/// The seed that was drawn for an option, so that the same one can be typed.
+pub(super) fn drawn(matches: &ArgMatches, option: &str) -> Option<String> {
+    let typed = matches.try_get_raw(option).ok()??;
+    let at = typed.into_iter().position(|typed| typed.to_string_lossy().ends_with(RANDOM))?;
+    if let Ok(Some(mut changes)) = matches.try_get_many::<String>(option) {
+        let (_, seed) = changes.nth(at)?.rsplit_once('=')?;
+        return seed.parse::<u32>().ok().map(|seed| seed.to_string());
+    }
+    Some(matches.try_get_one::<u64>(option).ok()??.to_string())
 }

@@ -1,5 +1,6 @@
 //! `minigpt eval`: how well a model predicts data, and how many questions it answers.
 
+use crate::arguments::numbers;
 use crate::commands::data::reading::ReadingArgs;
 use crate::language::local;
 use crate::language::messages::counts;
@@ -18,37 +19,40 @@ use minigpt_data::{
 };
 use minigpt_train::{Evaluation, Workers, evaluate};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Say how well a model predicts data: loss, perplexity, bits per byte; for questions also how many it answers.
+/// Evaluate a model: loss, perplexity, questions answered.
 #[derive(Args)]
 pub struct EvalArgs {
     #[command(flatten)]
     model: ModelArg,
-    /// A text, questions and answers in any form, a folder of either, a prepared folder, or `builtin`.
-    #[arg(long, value_name = "FILE")]
-    data: PathBuf,
-    /// Only the part that training learned from, or kept for validation. Otherwise all of a file, and the validation
-    /// part of what comes with one (`builtin`, a prepared folder).
+    /// Data: text, questions and answers in any format, a folder of either, a prepared folder, or `builtin`.
+    #[arg(long, value_name = "FILE", required_unless_present = "in_position")]
+    data: Option<PathBuf>,
+    // `eval MODEL DATA`.
+    #[arg(hide = true, value_name = "DATA", conflicts_with = "data")]
+    in_position: Option<PathBuf>,
+    /// Part to evaluate on, as training split it. Default: all of a file, and the validation part of data that has one
+    /// (`builtin`, a prepared folder).
     #[arg(long, value_enum)]
     part: Option<Part>,
-    /// With --part: which part of a file training kept for validation. Default: 0.1.
-    #[arg(long, value_name = "X")]
+    /// With --part: fraction of the file that training kept for validation. Default: 0.1.
+    #[arg(long, value_name = "X", value_parser = numbers::number)]
     val_fraction: Option<f64>,
-    /// With --part, for questions and answers: the seed of the training run. Default: 1337.
-    #[arg(long, value_name = "N")]
+    /// With --part, for questions and answers: random seed of the training run. Default: 1337.
+    #[arg(long, value_name = "N", value_parser = numbers::seed)]
     seed: Option<u64>,
-    /// Read the data as this; the name tells when absent.
+    /// Kind of data. Default: by its name.
     #[arg(long, value_enum)]
     kind: Option<KindName>,
-    /// Of questions and answers, count the loss of all tokens or of the answers alone.
+    /// For questions and answers: tokens that count for the loss, all or those of the answers.
     #[arg(long, value_enum, default_value = "all")]
     loss_on: LossOnName,
-    /// Only so many characters of text, or lines of questions.
-    #[arg(long, value_name = "N")]
+    /// Use only the first N characters of text, or questions.
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>)]
     limit: Option<u64>,
-    /// Rows that are computed at once.
-    #[arg(long, value_name = "N", default_value_t = 32)]
+    /// Batch size.
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = numbers::whole::<usize>)]
     batch_size: usize,
     #[command(flatten)]
     load: LoadArgs,
@@ -57,6 +61,13 @@ pub struct EvalArgs {
     /// Print one JSON value.
     #[arg(long)]
     json: bool,
+}
+
+impl EvalArgs {
+    /// The data, which clap requires in one of two ways.
+    pub fn data(&self) -> &Path {
+        self.data.as_deref().or(self.in_position.as_deref()).unwrap_or(Path::new(""))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -162,7 +173,7 @@ fn check_of_text(args: &EvalArgs) -> Result<()> {
     let given = [("--loss-on", matches!(args.loss_on, LossOnName::Answer)), ("--seed", args.seed.is_some())];
     match given.into_iter().find(|(_, given)| *given) {
         Some((option, _)) => {
-            bail!("{}", message::NeedsQuestions { option: &option, data: &args.data.display() })
+            bail!("{}", message::NeedsQuestions { option: &option, data: &args.data().display() })
         }
         None => Ok(()),
     }
@@ -180,18 +191,18 @@ fn open(
     loss_on: LossOn,
     max_length: usize,
 ) -> Result<(Opened, Vec<Damage>)> {
-    let prepared = Prepared::is_at(&args.data);
+    let prepared = Prepared::is_at(args.data());
     if !prepared {
         model.need_tokenizer()?;
     }
-    let is_folder = || Source::open(&args.data, None, &args.reading.options());
-    let in_parts = args.data.is_dir() && matches!(is_folder(), Ok(Source::Parts { val: Some(_), .. }));
-    let comes_in_parts = prepared || in_parts || args.data.as_os_str() == builtin::NAME;
+    let is_folder = || Source::open(args.data(), None, &args.reading.options());
+    let in_parts = args.data().is_dir() && matches!(is_folder(), Ok(Source::Parts { val: Some(_), .. }));
+    let comes_in_parts = prepared || in_parts || args.data().as_os_str() == builtin::NAME;
     let part = args.part.or(comes_in_parts.then_some(Part::Val));
     if comes_in_parts {
         let given = [("--val-fraction", args.val_fraction.is_some()), ("--seed", args.seed.is_some())];
         if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
-            bail!("{}", message::AlreadySplit { option: &option, data: &args.data.display() });
+            bail!("{}", message::AlreadySplit { option: &option, data: &args.data().display() });
         }
     }
     let val_fraction = if part.is_some() { args.val_fraction.unwrap_or(VAL_FRACTION) } else { 0.0 };
@@ -214,11 +225,11 @@ fn open(
         format: model.example_format()?,
         ..CorpusOptions::default()
     };
-    let corpus = Corpus::open(&args.data, &options).context(message::DataUnreadable)?;
+    let corpus = Corpus::open(args.data(), &options).context(message::DataUnreadable)?;
     if let Some(note) = corpus.tokenizer.as_ref().and_then(|tokenizer| corpus.unknown.note(tokenizer)) {
         output::note(&local(&note));
     }
-    let nothing = || message::NoSuchPart { data: &args.data.display() }.to_string();
+    let nothing = || message::NoSuchPart { data: &args.data().display() }.to_string();
     let opened = match (corpus.parts, part) {
         (CorpusParts::Text { val, .. }, Some(Part::Val)) => Opened::Text(val),
         (CorpusParts::Text { train, .. }, _) => Opened::Text(train),
@@ -271,7 +282,7 @@ fn predict(
     let Evaluation { sum, tokens } = evaluation;
     let loss = evaluation
         .loss()
-        .with_context(|| message::NothingToPredict { data: &args.data.display() }.to_string())?;
+        .with_context(|| message::NothingToPredict { data: &args.data().display() }.to_string())?;
     ensure!(loss.is_finite(), "{}", message::LossNotFinite { loss: &loss });
     let bits_per_byte = (bytes > 0).then(|| sum / std::f64::consts::LN_2 / bytes as f64);
     Ok(Report { loss, perplexity: loss.exp(), tokens, bits_per_byte, cut: None, answers })

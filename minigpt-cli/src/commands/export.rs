@@ -1,6 +1,7 @@
 //! `minigpt export`: a model folder becomes what another tool reads.
 
 use super::import::{WriteProgress, shape};
+use crate::arguments::numbers;
 use crate::dtype::{self, ExportType};
 use crate::language::local;
 use crate::language::messages::export as message;
@@ -23,27 +24,27 @@ use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Turn a model folder into what another tool reads.
+/// Export a model for another tool.
 #[derive(Args)]
 pub struct ExportArgs {
     #[command(flatten)]
     model: ModelArg,
-    /// For whom.
+    /// Target format.
     #[arg(long, alias = "format", value_enum)]
     to: To,
-    /// The folder or file to write.
+    /// Folder or file to write.
     #[arg(long, value_name = "PATH")]
     out: PathBuf,
-    /// How the weights are written; f32 when absent. GGUF's types with _m and _s are llama.cpp's mixtures.
+    /// Type of the written weights. Default: f32. GGUF types with _m and _s are llama.cpp's mixtures.
     #[arg(long, ignore_case = true, value_parser = dtype::to_export())]
     dtype: Option<ExportType>,
-    /// With --to hf: the most megabytes of weights in one file.
-    #[arg(long, value_name = "MB")]
+    /// With --to hf: maximum size of a weights file in megabytes.
+    #[arg(long, value_name = "MB", value_parser = numbers::whole::<u64>)]
     max_shard_size: Option<u64>,
-    /// Replace what is there.
+    /// Replace an existing file or folder.
     #[arg(long)]
     force: bool,
-    /// Leave out the test that the written model computes the same.
+    /// Skip the check that the written model computes the same.
     #[arg(long)]
     no_check: bool,
     /// Print one JSON value.
@@ -53,13 +54,13 @@ pub struct ExportArgs {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum To {
-    /// A folder for Hugging Face transformers.
+    /// Folder for Hugging Face transformers.
     Hf,
-    /// A ckpt.pt for nanoGPT, and beside it a meta.pkl where the vocabulary is one of characters.
+    /// ckpt.pt for nanoGPT, with a meta.pkl for a character vocabulary.
     Nanogpt,
-    /// A file for llama.cpp.
+    /// File for llama.cpp.
     Gguf,
-    /// The vocabulary alone, as {"word2id", "id2word"}.
+    /// Only the vocabulary, as {"word2id", "id2word"}.
     Vocab,
 }
 

@@ -18,33 +18,34 @@ use minigpt_model::parameters::Count;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Turn a model that another tool wrote into a model folder.
+/// Import a model from another tool.
 #[derive(Args)]
 pub struct ImportArgs {
-    /// A Hugging Face GPT-2 folder (safetensors or pytorch_model.bin, whole or in shards), nanoGPT's ckpt.pt, a GGUF file
-    /// of llama.cpp's, a state dictionary (.pth) of the question answering model or the textbook's, or hf:owner/model to
-    /// fetch one from the hub (HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE mean what they mean elsewhere).
+    /// Model to import: a Hugging Face GPT-2 folder (safetensors or pytorch_model.bin, also sharded), nanoGPT's ckpt.pt,
+    /// a llama.cpp GGUF file, a state dict (.pth) of the question answering or the textbook model, or hf:owner/model from
+    /// the hub (HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE work as usual).
     #[arg(value_name = "FOLDER|ckpt.pt|FILE.gguf|FILE.pth|hf:NAME", required_unless_present = "from")]
     source: Option<String>,
-    /// The same by name.
+    /// Model to import; same as by position.
     #[arg(long, value_name = "SOURCE", conflicts_with = "source")]
     from: Option<String>,
-    /// The model folder to write.
+    /// Model folder to write.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
-    /// `gpt2`, a tokenizer.json, a vocabulary file, nanoGPT's meta.pkl; what lies beside the model when absent.
+    /// Tokenizer: `gpt2`, a tokenizer.json, a vocabulary file, or nanoGPT's meta.pkl. Default: the files next to the
+    /// model.
     #[arg(long, visible_alias = "vocab", value_name = "gpt2|PATH")]
     tokenizer: Option<String>,
-    /// Say of a state dictionary's model what the file does not, for example n_head=8 or activation_function=relu.
+    /// Setting of a state dict's model that the file does not contain, such as n_head=8 or activation_function=relu.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     changes: Vec<String>,
-    /// How the weights are written: f32 when absent, but quantised ones stay as they are.
+    /// Type of the written weights. Default: f32; quantized weights stay as they are.
     #[arg(long, ignore_case = true, value_parser = dtype::among(dtype::TO_IMPORT))]
     dtype: Option<ElementType>,
     /// Replace the model in that folder.
     #[arg(long)]
     force: bool,
-    /// Leave out the test that the written model computes the same.
+    /// Skip the check that the written model computes the same.
     #[arg(long)]
     no_check: bool,
     /// Print one JSON value.

@@ -2,6 +2,7 @@
 
 use super::cluster;
 use super::train::announce_suggestion;
+use crate::arguments::numbers;
 use crate::config_file::Opened;
 use crate::language::messages::counts;
 use crate::language::messages::plan as message;
@@ -20,43 +21,43 @@ use minigpt_train::OptimizerKind;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Say what a model costs: parameters, memory, arithmetic, time.
+/// Estimate what a model needs: parameters, memory, compute, time.
 #[derive(Args)]
 #[command(after_help = presets_help())]
 pub struct PlanArgs {
-    /// Presets and models to plan for; several are shown side by side.
+    /// Presets and models to plan for, shown side by side.
     #[arg(value_name = "PRESET|MODEL", conflicts_with_all = ["preset", "model"])]
     models: Vec<String>,
-    /// The preset to plan for; gpt2 when nothing else is named.
+    /// Preset to plan for. Default: gpt2, if nothing else is given.
     #[arg(long, value_name = "NAME", conflicts_with = "model")]
     preset: Option<String>,
     #[arg(short, long, value_name = models::NAME, help = models::HELP)]
     model: Option<PathBuf>,
-    /// A run's configuration to plan for: how long it takes on this machine, measured, and whether it fits.
+    /// Configuration to plan for: how long it takes on this machine (measured), and whether it fits.
     #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["models", "preset", "model", "batch_size", "block_size", "tokens", "flops_per_second", "tensors"])]
     config: Option<PathBuf>,
-    /// Change a setting of each model, for example n_layer=8 or bias=false.
+    /// Change a setting of each model, such as n_layer=8 or bias=false.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     changes: Vec<String>,
-    /// Rows in a training batch.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Training batch size in rows.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = numbers::at_least::<u32>(1))]
     batch_size: u32,
-    /// Tokens in a row; the model's context when absent.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Tokens per row. Default: the model's context.
+    #[arg(long, value_name = "N", value_parser = numbers::at_least::<u32>(1))]
     block_size: Option<u32>,
-    /// Tokens to train on; 20 a parameter when absent.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Tokens to train on. Default: 20 per parameter.
+    #[arg(long, value_name = "N", value_parser = numbers::at_least::<u64>(1))]
     tokens: Option<u64>,
-    /// Multiplications and additions a second to reckon with, for example 1e14; measured on this machine when absent.
-    #[arg(long, value_name = "RATE")]
+    /// Floating-point operations per second to assume, such as 1e14. Default: measured on this machine.
+    #[arg(long, value_name = "RATE", value_parser = numbers::number)]
     flops_per_second: Option<f64>,
-    /// How many machines to plan for, on which training is shared out (docs/cluster.md).
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=4096), conflicts_with = "tensors")]
+    /// Number of machines to distribute training over (docs/cluster.md).
+    #[arg(long, value_name = "N", value_parser = numbers::within::<u16>(2, 4096), conflicts_with = "tensors")]
     machines: Option<u16>,
-    /// What connects them: 1GbE, 10GbE, 100GbE, or a bandwidth and a latency, for example 25Gbit,10us.
+    /// Network between them: 1GbE, 10GbE, 100GbE, or bandwidth and latency, such as 25Gbit,10us.
     #[arg(long, value_name = "NETWORK", default_value = "10GbE")]
     network: Network,
-    /// Show the tensors instead: names, shapes, sizes, and a total for each layer.
+    /// Show the tensors: names, shapes, sizes, and a total per layer.
     #[arg(long)]
     tensors: bool,
     /// Print one JSON value.
@@ -69,7 +70,7 @@ fn presets_help() -> String {
     for preset in Preset::ALL {
         table.row([preset.name(), &local(&preset)]);
     }
-    format!("Presets:\n{}", table.draw_within(screen::table_columns()))
+    format!("{}\n{}", message::PresetsHeading, table.draw_within(screen::table_columns()))
 }
 
 /// The plan, and what it means in time.

@@ -18,16 +18,16 @@ const METRICS: &str = "metrics.jsonl";
 /// So many lines that are not records are named one by one.
 const MOST_DAMAGES: usize = 3;
 
-/// Draw the losses of one or several training runs.
+/// Plot the losses of one or more training runs.
 #[derive(Args)]
 pub struct PlotArgs {
-    /// Run folders, as `minigpt train` writes them, or a folder of such runs.
+    /// Run folders of `minigpt train`, or a folder of run folders.
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// Where to draw; loss.svg in the folder of a single run, plot.svg here for several, when absent.
+    /// SVG file to write. Default: loss.svg in the folder of a single run, plot.svg here for several.
     #[arg(long, value_name = "FILE.svg", value_parser = svg_file)]
     out: Option<PathBuf>,
-    /// What to count to the right.
+    /// Quantity on the horizontal axis.
     #[arg(long, value_enum, value_name = "AXIS", default_value_t = X::Step)]
     x: X,
     /// Print one JSON value.
@@ -39,9 +39,9 @@ pub struct PlotArgs {
 enum X {
     /// Steps.
     Step,
-    /// Tokens seen: fair to runs of different batch sizes.
+    /// Tokens seen, to compare runs with different batch sizes.
     Tokens,
-    /// Time of training: fair to runs of different speeds.
+    /// Training time, to compare runs of different speeds.
     Time,
 }
 

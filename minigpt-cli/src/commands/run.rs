@@ -9,19 +9,18 @@ use clap::Args;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-/// Talk with a model, or have it answer one prompt.
+/// Chat with a model, or get one answer.
 #[derive(Args)]
 pub struct RunArgs {
     #[arg(value_name = models::NAME, help = models::HELP)]
     model: PathBuf,
-    /// What to ask, in the format that the model knows; a model without one goes on with it. Otherwise what standard input
-    /// has, and at a terminal a chat.
+    /// Prompt, in the model's format if it has one. Default: standard input, or a chat in a terminal.
     #[arg(value_name = "PROMPT")]
     words: Vec<String>,
-    /// The same by name.
+    /// Prompt; same as by position.
     #[arg(short, long, value_name = "TEXT", conflicts_with = "words")]
     prompt: Option<String>,
-    /// A file with what to ask; - for standard input.
+    /// File with the prompt; - for standard input.
     #[arg(short = 'f', long, alias = "file", value_name = "FILE", conflicts_with_all = ["words", "prompt"])]
     prompt_file: Option<PathBuf>,
     #[command(flatten)]

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// The files by subject; `others` has what dependencies and the system say.
-pub(super) const FILES: [(&str, &str); 5] = [
-    ("help", include_str!("../../messages/help.zh.po")),
+pub(super) const FILES: [(&str, &str); 4] = [
     ("commands", include_str!("../../messages/commands.zh.po")),
     ("inspect", include_str!("../../messages/inspect.zh.po")),
     ("libraries", include_str!("../../messages/libraries.zh.po")),

@@ -1,106 +1,158 @@
-//! Help and clap's own errors in Chinese: our texts are exchanged before clap lays them out, its headings afterwards.
+//! Help in Chinese: clap's texts are English, from the doc comments; `messages/zh/help.txt` has the Chinese by key.
+//!
+//! | key | is the text of |
+//! |---|---|
+//! | `data show` | a command |
+//! | `data show.row` | an argument of it, by its id |
+//! | `train.device.cpu` | a possible value of an argument |
+//! | `bench train:after` | what follows its options |
+//! | `demo:example 2` | the comment behind its second example |
+//!
+//! `*` instead of the command is for all commands that have no key of their own.
 
-use super::catalogue::CATALOGUE;
-use super::{Language, current, translated};
+use super::{Language, current};
 use crate::screen;
-use clap::Command;
-use clap::builder::StyledStr;
+use clap::builder::{Resettable, Str, StyledStr};
+use clap::{Arg, Command};
 use minigpt_charts::width;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
-/// What stands at the beginning of a line that clap writes.
-const HEADS: [(&str, &str); 10] = [
-    ("error: ", "错误："),
-    ("tip: ", "提示："),
-    ("Usage: ", "用法："),
-    ("Commands:", "命令："),
-    ("Arguments:", "参数："),
-    ("Options:", "选项："),
-    ("Examples:", "示例："),
-    ("Presets:", "预设："),
-    ("Possible values:", "可选值："),
-    ("[possible values: ", "[可选值："),
-];
+static TEXTS: LazyLock<HashMap<&'static str, String>> =
+    LazyLock::new(|| entries(include_str!("../../messages/zh/help.txt")));
 
-/// What it puts in brackets behind a text.
-const BRACKETS: [(&str, &str); 6] = [
-    ("[subcommands: ", "[子命令："),
-    ("[default: ", "[默认值："),
-    ("[possible values: ", "[可选值："),
-    ("[alias: ", "[别名："),
-    ("[aliases: ", "[别名："),
-    ("[env: ", "[环境变量："),
-];
+/// The entries `key = text`; an indented line continues the text of the one before.
+fn entries(text: &'static str) -> HashMap<&'static str, String> {
+    let mut entries: Vec<(&str, String)> = Vec::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
+        if let (Some(more), Some((_, text))) = (line.strip_prefix("    "), entries.last_mut()) {
+            *text = format!("{text}\n{more}");
+        } else if let Some((key, text)) = line.split_once(" = ") {
+            entries.push((key, text.to_owned()));
+        }
+    }
+    entries.into_iter().collect()
+}
 
-/// The program with its help in the chosen language.
+/// The Chinese of `part` of a command (`.row`, `:after`, or nothing for the command itself), and its key.
+fn text(path: &str, part: &str) -> Option<(&'static str, &'static str)> {
+    let (key, text) = TEXTS
+        .get_key_value(format!("{path}{part}").as_str())
+        .or_else(|| TEXTS.get_key_value(format!("*{part}").as_str()))?;
+    Some((*key, text))
+}
+
+/// The program, built, with its help in the chosen language.
 pub fn in_language(program: Command) -> Command {
     match current() {
         Language::En => program,
         // Lines are broken afterwards: clap breaks at spaces, which Chinese has not.
-        Language::Zh => texts(program.term_width(usize::MAX)),
+        Language::Zh => in_chinese(program.term_width(usize::MAX), ""),
     }
 }
 
-fn texts(mut command: Command) -> Command {
-    let exchanged = |text: Option<&StyledStr>| text.map(|text| exact(&text.to_string()));
-    if let Some(about) = exchanged(command.get_about()) {
-        command = command.about(about);
+/// The comment behind an example, in the chosen language.
+pub fn example_comment(path: &str, number: usize, english: &'static str) -> &'static str {
+    match current() {
+        Language::En => english,
+        Language::Zh => text(path, &format!(":example {number}")).map_or(english, |(_, text)| text),
     }
-    if let Some(about) = exchanged(command.get_long_about()) {
-        command = command.long_about(about);
+}
+
+/// The heading of the examples.
+pub fn examples_heading() -> &'static str {
+    match current() {
+        Language::En => "Examples:",
+        Language::Zh => "示例：",
     }
-    if let Some(after) = exchanged(command.get_after_help()) {
-        command = command.after_help(after);
-    }
-    let command = command.mut_args(|mut arg| {
-        if let Some(help) = exchanged(arg.get_help()) {
-            arg = arg.help(help);
-        }
-        if let Some(help) = exchanged(arg.get_long_help()) {
-            arg = arg.long_help(help);
-        }
-        arg
+}
+
+fn in_chinese(command: Command, path: &str) -> Command {
+    let about = text(if path.is_empty() { "minigpt" } else { path }, about_part(&command));
+    let after = text(path, ":after");
+    let template = template(&command);
+    let command = command.mut_args(|arg| argument(arg, path)).mut_subcommands(|sub| {
+        let path = format!("{path} {}", sub.get_name());
+        in_chinese(sub, path.trim_start())
     });
-    command.mut_subcommands(texts)
+    let command = command.help_template(template).term_width(usize::MAX);
+    let command = match about {
+        Some((_, about)) => command.about(about).long_about(Resettable::<StyledStr>::Reset),
+        None => command,
+    };
+    match (after, command.get_after_help().map(ToString::to_string)) {
+        // The examples stay below it.
+        (Some((_, after)), Some(help)) => {
+            let examples = help.find(examples_heading()).map_or("", |at| &help[at..]).to_owned();
+            command.after_help(format!("{after}\n\n{examples}"))
+        }
+        _ => command,
+    }
 }
 
-fn exact(text: &str) -> String {
-    CATALOGUE.plain(text).unwrap_or(text).to_owned()
+/// clap adds a command `help` wherever there are others.
+fn about_part(command: &Command) -> &'static str {
+    if command.get_name() == "help" { ":help" } else { "" }
 }
 
-/// A page of help, or an error, as clap has laid it out, in the chosen language.
+/// The page with Chinese headings.
+fn template(command: &Command) -> String {
+    let mut page = "{about-with-newline}\n用法：{usage}".to_owned();
+    if command.get_subcommands().any(|sub| !sub.is_hide_set()) {
+        page += "\n\n命令：\n{subcommands}";
+    }
+    if command.get_positionals().any(|arg| !arg.is_hide_set()) {
+        page += "\n\n参数：\n{positionals}";
+    }
+    page + "\n\n选项：\n{options}{after-help}"
+}
+
+/// An argument with its help, and with its default and its possible values in Chinese.
+fn argument(arg: Arg, path: &str) -> Arg {
+    let part = format!(".{}", arg.get_id());
+    let Some((_, help)) = text(path, &part).filter(|_| !arg.is_hide_set()) else { return arg };
+    let mut notes = Vec::new();
+    let defaults: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    if arg.get_action().takes_values() && !defaults.is_empty() && !arg.is_hide_default_value_set() {
+        notes.push(format!("[默认值：{}]", defaults.join(" ")));
+    }
+    let values = if arg.get_action().takes_values() { arg.get_possible_values() } else { Vec::new() };
+    let names: Vec<&str> = values.iter().map(|value| value.get_name()).collect();
+    let aliases = arg.get_visible_aliases().unwrap_or_default();
+    let aliases: Vec<String> = aliases.iter().map(|alias| format!("--{alias}")).collect();
+    if !aliases.is_empty() {
+        notes.push(format!("[别名：{}]", aliases.join("、")));
+    }
+    let with = |notes: &[String]| format!("{help} {}", notes.join(" ")).trim_end().to_owned();
+    let listed = values.iter().filter_map(|value| {
+        let (_, help) = text(path, &format!("{part}.{}", value.get_name()))?;
+        Some(format!("\n- {}：{help}", value.get_name()))
+    });
+    let listed: String = listed.collect();
+    let mut long = with(&notes);
+    if !listed.is_empty() {
+        long = format!("{long}\n\n可选值：{listed}");
+    }
+    if !names.is_empty() {
+        notes.push(format!("[可选值：{}]", names.join("、")));
+    }
+    let short = with(&notes);
+    let long = if listed.is_empty() { short.clone() } else { long };
+    let all = arg.get_all_aliases().unwrap_or_default();
+    let all: Vec<String> = all.into_iter().map(str::to_owned).collect();
+    arg.help(short)
+        .long_help(long)
+        .hide_default_value(true)
+        .hide_possible_values(true)
+        .alias(Resettable::<Str>::Reset)
+        .aliases(all)
+}
+
+/// A page of help as the terminal's width allows.
 pub fn page(text: &str) -> String {
     match current() {
         Language::En => text.to_owned(),
-        Language::Zh => text.split('\n').flat_map(|text| broken(&line(text))).collect::<Vec<_>>().join("\n"),
-    }
-}
-
-fn line(line: &str) -> String {
-    let text = line.trim_start();
-    let indent = &line[..line.len() - text.len()];
-    // `- name: what it means`, of a value that an option may have.
-    if let Some((name, help)) = text.strip_prefix("- ").and_then(|text| text.split_once(':')) {
-        let help = help.trim_start();
-        return format!("{indent}- {name}：{}", exact(help));
-    }
-    if let Some((typed, comment)) = text.split_once("   # ") {
-        return format!("{indent}{typed}   # {}", exact(comment));
-    }
-    let mut line = match HEADS.iter().find(|(english, _)| text.starts_with(english)) {
-        Some((english, chinese)) => format!("{indent}{chinese}{}", translated(&text[english.len()..])),
-        None => format!("{indent}{}", built_in(text)),
-    };
-    for (english, chinese) in BRACKETS {
-        line = line.replace(english, chinese);
-    }
-    line
-}
-
-/// What clap says of the options and commands that it adds itself, behind their names; or a line of an error.
-fn built_in(text: &str) -> String {
-    match text.rsplit_once("  ") {
-        Some((name, help)) => format!("{name}  {}", exact(help)),
-        None => translated(text).into_owned(),
+        Language::Zh => text.split('\n').flat_map(broken).collect::<Vec<_>>().join("\n"),
     }
 }
 
@@ -135,6 +187,77 @@ fn broken(line: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::examples;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// Every English text of the help with its keys, the particular one first.
+    fn english() -> Vec<([String; 2], String)> {
+        fn walk(command: &Command, path: &str, all: &mut Vec<([String; 2], String)>) {
+            let mut add = |part: &str, text: Option<String>| {
+                let keys = [format!("{path}{part}"), format!("*{part}")];
+                all.extend(text.filter(|text| !text.is_empty()).map(|text| (keys, text)));
+            };
+            if path == "plan" {
+                // The presets are a table of their own.
+            } else if let Some(after) = command.get_after_help() {
+                let after = after.to_string();
+                let before = after.split("Examples:").next().unwrap_or_default();
+                add(":after", Some(before.trim().to_owned()));
+            }
+            for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+                assert!(
+                    arg.get_id() == "help" || arg.get_long_help().is_none(),
+                    "{path}.{}: more than one paragraph",
+                    arg.get_id()
+                );
+                add(
+                    &format!(".{}", arg.get_id()),
+                    Some(arg.get_help().map(ToString::to_string).unwrap_or_default()),
+                );
+                for value in arg.get_possible_values() {
+                    let help = value.get_help().map(ToString::to_string);
+                    add(&format!(".{}.{}", arg.get_id(), value.get_name()), help);
+                }
+            }
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            let key = if path.is_empty() { "minigpt" } else { path };
+            let keys = if command.get_name() == "help" { "*:help" } else { key };
+            all.push(([key.to_owned(), keys.to_owned()], about));
+            for sub in command.get_subcommands().filter(|_| command.get_name() != "help") {
+                walk(sub, format!("{path} {}", sub.get_name()).trim_start(), all);
+            }
+        }
+        let program = crate::arguments::program(&[]);
+        let mut all = Vec::new();
+        walk(&program, "", &mut all);
+        let comments = examples::comments();
+        all.extend(comments.map(|(path, number, comment)| {
+            let key = format!("{path}:example {number}");
+            ([key.clone(), key], comment.to_owned())
+        }));
+        all
+    }
+
+    #[test]
+    fn every_text_of_the_help_has_its_chinese_and_every_entry_is_used() {
+        let (mut used, mut missing) = (BTreeSet::new(), Vec::new());
+        let mut shared: BTreeMap<&str, String> = BTreeMap::new();
+        for ([own, any], english) in english() {
+            let found = TEXTS.get_key_value(own.as_str()).or_else(|| TEXTS.get_key_value(any.as_str()));
+            let Some((key, _)) = found else {
+                missing.push(format!("{own} = {english}"));
+                continue;
+            };
+            used.insert(*key);
+            if key.starts_with('*') && *key != "*.help" {
+                let first = shared.entry(key).or_insert_with(|| english.clone());
+                assert_eq!(*first, english, "{own} needs a key of its own beside {key}");
+            }
+        }
+        let unused: Vec<_> = TEXTS.keys().filter(|key| !used.contains(*key)).collect();
+        assert!(missing.is_empty(), "without Chinese:\n{}", missing.join("\n"));
+        assert!(unused.is_empty(), "unused: {unused:?}");
+    }
 
     #[test]
     fn long_lines_go_on_below_their_text() {

@@ -17,7 +17,8 @@ mod translate;
 pub use chart::chart_labels;
 #[allow(unused_imports, reason = "while messages move here")]
 pub use chinese::Chinese;
-pub use help::{in_language, page};
+pub use chinese::clap_error;
+pub use help::{example_comment, examples_heading, in_language, page};
 pub use translate::{error, translated};
 
 use catalogue::CATALOGUE;

@@ -342,7 +342,7 @@ fn a_walk_to_the_likeliest_token_draws_nothing() {
     let note = minigpt(&["inspect", &folder, "--ids", "1,2", "--walk", "--temperature", "0", "--top-k", "2"])
         .run()
         .success();
-    assert_contains(note.stderr(), &["always taken: --top-k"]);
+    assert_contains(note.stderr(), &["the most likely token: --top-k"]);
 }
 
 #[test]
@@ -351,34 +351,67 @@ fn a_number_that_is_none_is_refused_by_its_option() {
     let lines: &[(&[&str], &str)] = &[
         (
             &["generate", &folder, "--ids", "1", "--temperature", "nan"],
-            "--temperature is nan: a number is needed",
+            "invalid value 'nan' for '--temperature <T>': expected a number",
         ),
         (
             &["generate", &folder, "--ids", "1", "--temperature", "-NaN"],
-            "--temperature is -NaN: a number is needed",
+            "invalid value '-NaN' for '--temperature <T>': expected a number",
         ),
-        (&["generate", &folder, "--ids", "1", "--top-p", "inf"], "--top-p is inf: a number is needed"),
-        (&["generate", &folder, "--ids", "1", "--min-p=-inf"], "--min-p is -inf: a number is needed"),
-        (&["generate", &folder, "--ids", "1", "--temperature", ""], "--temperature is : a number is needed"),
-        (&["generate", &folder, "--ids", "1", "--top-k", ""], "--top-k is : a number is needed"),
+        (
+            &["generate", &folder, "--ids", "1", "--top-p", "inf"],
+            "invalid value 'inf' for '--top-p <P>': expected a number",
+        ),
+        (
+            &["generate", &folder, "--ids", "1", "--min-p=-inf"],
+            "invalid value '-inf' for '--min-p <P>': expected a number",
+        ),
+        (
+            &["generate", &folder, "--ids", "1", "--temperature", ""],
+            "invalid value '' for '--temperature <T>': expected a number",
+        ),
+        (
+            &["generate", &folder, "--ids", "1", "--top-k", ""],
+            "invalid value '' for '--top-k <K>': expected a whole number",
+        ),
         (
             &["generate", &folder, "--ids", "1", "--length-penalty", "1e999"],
-            "--length-penalty is 1e999: that number is too large",
+            "invalid value '1e999' for '--length-penalty <X>': too large",
         ),
-        (&["scaling", "predict", "x.csv", "--flops", "1e400"], "--flops is 1e400: that number is too large"),
-        (&["scaling", "predict", "x.csv", "--flops", "-1"], "a number above 0"),
-        (&["scaling", "plan", "x.txt", "--minutes", "-1"], "a number above 0"),
-        (&["scaling", "plan", "x.txt", "--minutes", "nan"], "--minutes is nan"),
-        (&["plan", "gpt2", "--flops-per-second", "inf"], "--flops-per-second is inf"),
+        (
+            &["scaling", "predict", "x.csv", "--flops", "1e400"],
+            "invalid value '1e400' for '--flops <N>': too large",
+        ),
+        (&["scaling", "predict", "x.csv", "--flops", "-1"], "expected a number above 0"),
+        (&["scaling", "plan", "x.txt", "--minutes", "-1"], "expected a number above 0"),
+        (
+            &["scaling", "plan", "x.txt", "--minutes", "nan"],
+            "invalid value 'nan' for '--minutes <N>': expected a number",
+        ),
+        (
+            &["plan", "gpt2", "--flops-per-second", "inf"],
+            "invalid value 'inf' for '--flops-per-second <RATE>': expected a number",
+        ),
         (
             &["inspect", &folder, "--ids", "1", "--threads", "nan"],
-            "--threads is nan: a whole number is needed",
+            "invalid value 'nan' for '--threads <N>': expected a whole number",
         ),
-        (&["inspect", &folder, "--ids", "1", "--threads", "0"], "no thread would compute"),
-        (&["bench", "train", "--dropout", "nan"], "--dropout is nan"),
-        (&["eval", "x", "--data", "y", "--part", "val", "--val-fraction", "nan"], "--val-fraction is nan"),
-        (&["train", "x.txt", "--minutes", "inf"], "--minutes is inf"),
-        (&["inspect", &folder, "--ids", "1", "--walk", "--temperature", "NaN"], "--temperature is NaN"),
+        (&["inspect", &folder, "--ids", "1", "--threads", "0"], "expected 1 or more threads"),
+        (
+            &["bench", "train", "--dropout", "nan"],
+            "invalid value 'nan' for '--dropout <P>': expected a number",
+        ),
+        (
+            &["eval", "x", "--data", "y", "--part", "val", "--val-fraction", "nan"],
+            "invalid value 'nan' for '--val-fraction <X>': expected a number",
+        ),
+        (
+            &["train", "x.txt", "--minutes", "inf"],
+            "invalid value 'inf' for '--minutes <N>': expected a number",
+        ),
+        (
+            &["inspect", &folder, "--ids", "1", "--walk", "--temperature", "NaN"],
+            "invalid value 'NaN' for '--temperature <T>': expected a number",
+        ),
     ];
     for (args, part) in lines {
         assert_contains(&failure(args, 2), &[part]);
@@ -402,7 +435,7 @@ fn options_of_a_draw_without_a_draw_are_said_or_refused() {
     let note = run(&["--temperature", "0", "--top-p", "0.5", "--seed", "3"]).success();
     assert_contains(
         note.stderr(),
-        &["without effect at temperature 0, where the likeliest token is always taken: --top-p, --seed"],
+        &["without effect at temperature 0, which always takes the most likely token: --top-p, --seed"],
     );
     assert!(!run(&["--temperature", "0.5", "--top-p", "0.5"]).success().stderr().contains("without effect"));
     let refused = run(&["--num-beams", "3", "--temperature", "0.7", "--top-k", "3"]).code(1);
@@ -439,7 +472,7 @@ fn options_without_effect_on_this_text_or_this_model_are_said() {
     assert!(
         !said(&["chat", &folder, "--set", "repeat_last_n=4", "--set", "presence_penalty=1"]).contains(window)
     );
-    assert_contains(&with(&["--exact"]), &["--exact has no effect", "not quantised"]);
+    assert_contains(&with(&["--exact"]), &["--exact has no effect", "not quantized"]);
     assert!(!with(&["--exact", "--dtype", "q8_0"]).contains("no effect"));
 }
 
@@ -457,7 +490,7 @@ fn settings_of_a_chat_are_checked_as_options_are() {
             "top_p is nan: a number is needed",
             "min_p must be from 0 to 1",
             "max_new_tokens is 1e1",
-            "always taken: top_k",
+            "the most likely token: top_k",
             "seed is ",
             "top_k is 6",
             "/reset takes no argument",
@@ -465,7 +498,7 @@ fn settings_of_a_chat_are_checked_as_options_are() {
             "\"a  b\"",
         ],
     );
-    assert_eq!(done.stderr().matches("always taken: top_k").count(), 1, "{}", done.stderr());
+    assert_eq!(done.stderr().matches("the most likely token: top_k").count(), 1, "{}", done.stderr());
 }
 
 /// What is typed while an answer is written is read when it is done.

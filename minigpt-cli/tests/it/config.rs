@@ -44,7 +44,7 @@ fn a_built_in_configuration_and_nanogpts_options_make_a_run() {
     assert_eq!(settings["train"]["max_iters"].as_integer(), Some(2));
     assert_eq!(settings["model"]["n_layer"].as_integer(), Some(1));
     let seed = settings["train"]["seed"].as_integer().unwrap();
-    assert_contains(done.stderr(), &[&format!("the seed that was drawn: {seed}")]);
+    assert_contains(done.stderr(), &[&format!("random seed: {seed}")]);
 
     let before = files(&place.path("runs"));
     let measured =
@@ -121,7 +121,7 @@ fn a_seed_may_be_random_in_a_file() {
     let done = minigpt(&args).within(&place.path("")).run().success();
     let settings: toml::Table = place.read_text("runs/mine/config.toml").parse().unwrap();
     let seed = settings["train"]["seed"].as_integer().unwrap();
-    assert_contains(done.stderr(), &[&format!("the seed that was drawn: {seed}")]);
+    assert_contains(done.stderr(), &[&format!("random seed: {seed}")]);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn mistakes_in_a_file_have_their_place_and_a_guess_only_where_one_is_near() {
         &said,
         &["a.toml", "line 4, column 1: there is no setting train.wandb_log", "4 | wandb_log = true"],
     );
-    assert_contains(&said, &["`minigpt config settings` shows every setting"]);
+    assert_contains(&said, &["`minigpt config settings` lists every setting"]);
     assert!(!said.contains("did you mean"), "{said}");
     let file = place.write("a.toml", "[data]\npath = \"a\n");
     assert_contains(
@@ -152,8 +152,11 @@ fn a_number_that_cannot_be_is_refused_in_words() {
     let generate =
         |more: &[&str], code| failure(&[&["generate", &model, "--prompt", "a"], more].concat(), code);
     assert_contains(&generate(&["--temperature", "-1"], 1), &["temperature", "-1"]);
-    assert_contains(&generate(&["--top-k", "-1"], 2), &["--top-k is -1: a whole number is needed"]);
-    assert_contains(&generate(&["--max-new-tokens", "1.5"], 2), &["--max-new-tokens is 1.5: a whole number"]);
+    assert_contains(&generate(&["--top-k", "-1"], 2), &["'-1' for '--top-k <K>': expected a whole number"]);
+    assert_contains(
+        &generate(&["--max-new-tokens", "1.5"], 2),
+        &["'1.5' for '--max-new-tokens <N>': expected a whole number"],
+    );
     let written =
         shown(&["generate", &model, "--ids", "1", "--max-new-tokens", "1e1", "--json", "--context", "stop"]);
     let written: Value = serde_json::from_str(&written).unwrap();
@@ -161,7 +164,7 @@ fn a_number_that_cannot_be_is_refused_in_words() {
     let (drawn, again) = (["--seed", "random"], ["--seed", "random", "--json"]);
     assert_contains(
         minigpt(&[&["generate", &model, "--ids", "1"], &drawn[..]].concat()).run().success().stderr(),
-        &["the seed that was drawn"],
+        &["random seed"],
     );
     minigpt(&[&["generate", &model, "--ids", "1"], &again[..]].concat()).run().success().json();
 }

@@ -441,7 +441,7 @@ fn overfitting_is_said_once_while_it_happens() {
 #[test]
 fn no_threads_are_refused_with_the_reason() {
     let said = minigpt(&["--threads", "0", "config", "list"]).run().code(2);
-    assert_contains(said.stderr(), &["--threads", "no thread would compute", "one per core"]);
+    assert_contains(said.stderr(), &["--threads", "expected 1 or more threads", "one per core"]);
 }
 
 /// Regression: the text of a second pipe replaced that of the run, which was refused too late and could not be resumed any more.

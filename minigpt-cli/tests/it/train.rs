@@ -365,7 +365,7 @@ fn a_bus_error_ends_in_words() {
     assert!(kill.unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert_contains(&String::from_utf8_lossy(&output.stderr), &["error: a file was cut short"]);
+    assert_contains(&String::from_utf8_lossy(&output.stderr), &["error: a file was truncated"]);
 }
 
 #[test]

@@ -32,13 +32,16 @@ fn a_public_set_that_is_missing_is_named_with_the_command_that_fetches_it() {
         let args = [&["train", "--config", config.to_str().unwrap()], more].concat();
         minigpt(&args).within(&place.path("")).run().code(1).stderr().to_owned()
     };
-    assert_contains(&train(&[]), &["data/shakespeare.txt", "`minigpt data download shakespeare` fetches it"]);
+    assert_contains(
+        &train(&[]),
+        &["data/shakespeare.txt", "`minigpt data download shakespeare` downloads it"],
+    );
     let elsewhere = train(&["--set", "data.path=shakespeare.txt"]);
-    assert_contains(&elsewhere, &["`minigpt data download shakespeare --out .` fetches it"]);
+    assert_contains(&elsewhere, &["`minigpt data download shakespeare --out .` downloads it"]);
     let by_name = train(&["--dataset=shakespeare_char"]);
-    assert_contains(&by_name, &["data/shakespeare_char", "`minigpt data download shakespeare` fetches it"]);
+    assert_contains(&by_name, &["data/shakespeare_char", "`minigpt data download shakespeare` downloads it"]);
     let elsewhere = train(&["--set", "data.path=books/xiyouji.txt"]);
-    assert_contains(&elsewhere, &["`minigpt data download xiyouji --out books` fetches it"]);
+    assert_contains(&elsewhere, &["`minigpt data download xiyouji --out books` downloads it"]);
     assert!(!train(&["--set", "data.path=mine.txt"]).contains("download"));
     assert!(place.names("").is_empty(), "a refused run leaves nothing");
 }

@@ -4,6 +4,7 @@ use super::model::{ModelArgs, cache_bytes, check_memory, fits, inference_bytes};
 use super::report::{Report, Weights, Work};
 use super::times::Times;
 use super::{NOTES, random_prompts};
+use crate::arguments::numbers;
 use crate::dtype;
 use crate::language::messages::bench as message;
 use anyhow::{Context, Result};
@@ -14,33 +15,33 @@ use minigpt_model::plan::Plan;
 use minigpt_model::{Config, Gpt};
 use std::time::{Duration, Instant};
 
-/// Tokens written one after another, without the reading of the prompt.
+/// Generating tokens one after another, without the prompt.
 #[derive(Args)]
 #[command(after_help = NOTES)]
 pub struct DecodeArgs {
     #[command(flatten)]
     model: ModelArgs,
-    /// Tokens of the prompt; 16, or half of a context that is shorter than 32, when absent.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Prompt length in tokens. Default: 16, or half of a context shorter than 32.
+    #[arg(long, value_name = "N", value_parser = numbers::at_least::<u32>(1))]
     prompt_length: Option<u32>,
-    /// Tokens to write; 128, or as many as the context has room for, when absent.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    /// Tokens to generate. Default: 128, or as many as fit into the context.
+    #[arg(long, value_name = "N", value_parser = numbers::at_least::<u32>(2))]
     max_new_tokens: Option<u32>,
-    /// Texts to write at once.
-    #[arg(long, alias = "batch", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Texts to generate at the same time.
+    #[arg(long, alias = "batch", value_name = "N", default_value_t = 1, value_parser = numbers::at_least::<u32>(1))]
     batch_size: u32,
-    /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact. Default: quantised
-    /// matrices as the file has them, others in f32.
+    /// Type of the weight matrices: fewer bits take less memory and time and are slightly less accurate. Default:
+    /// quantized matrices as in the file, others in f32.
     #[arg(long, ignore_case = true, value_parser = dtype::among(dtype::TO_RUN))]
     dtype: Option<ElementType>,
-    /// How keys and values of the tokens so far are kept: in f16 they take half the memory.
+    /// Type of the key/value cache: f16 takes half the memory.
     #[arg(long, value_name = "TYPE", aliases = ["cache-type-k", "cache-type-v"], overrides_with = "cache_type", default_value = "f32", ignore_case = true, value_parser = dtype::among(dtype::TO_CACHE))]
     cache_type: ElementType,
-    /// How often to measure.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    /// Number of measurements.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = numbers::within::<u32>(1, 1_000_000))]
     repeat: u32,
-    /// How often to write the whole text first for nothing.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    /// Number of warm-up runs.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = numbers::at_most::<u32>(1_000_000))]
     warm_up: u32,
     /// Print one JSON value.
     #[arg(long)]

@@ -5,7 +5,7 @@ use anyhow::Result;
 use clap::Args;
 use minigpt::limit::Limit;
 
-/// What the machine can do, and nothing else.
+/// The limits of this machine.
 #[derive(Args)]
 pub struct LimitArgs {
     /// Print one JSON value.

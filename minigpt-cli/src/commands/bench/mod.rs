@@ -11,7 +11,7 @@ mod train;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-/// Measure how fast a model trains and writes here, beside what this machine could do.
+/// Measure the speed of training and generation on this machine, compared with its limits.
 #[derive(Args)]
 pub struct BenchArgs {
     #[command(subcommand)]
@@ -20,21 +20,21 @@ pub struct BenchArgs {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Steps of training: forward, backward, clipping and the optimiser, as `minigpt train` makes them.
+    /// Training steps: forward, backward, clipping and optimizer, as in `minigpt train`.
     Train(train::TrainArgs),
-    /// Tokens written one after another, as `minigpt generate` writes them, without the reading of the prompt.
+    /// Generating tokens one after another, as in `minigpt generate`, without the prompt.
     Decode(decode::DecodeArgs),
-    /// The reading of a prompt, up to its first new token.
+    /// Processing a prompt, up to the first new token.
     Prefill(prefill::PrefillArgs),
-    /// What the machine can do, and nothing else.
+    /// The limits of this machine.
     Limit(limit::LimitArgs),
 }
 
 /// Below the options of every subcommand.
-const NOTES: &str = "Weights and tokens are random, from a fixed seed. Figures are those of the fastest repeat, with \
-    the median beside them; speeds drift, so the machine's limit is measured in the same run.\n\
-    Of attention, what its mask hides is not computed, and not counted.\n\
-    All cores are used; --threads N limits that.";
+const NOTES: &str = "Weights and tokens are random, from a fixed seed. Figures are those of the fastest repeat, next to \
+    the median; speeds drift, so the machine's limits are measured in the same run.\n\
+    Attention that the causal mask hides is neither computed nor counted.\n\
+    Uses all cores; --threads N limits them.";
 
 /// What all that is random comes from.
 const SEED: u64 = 1337;

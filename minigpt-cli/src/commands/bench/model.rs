@@ -1,6 +1,7 @@
 //! Which model is measured: a preset with another shape, or a model folder. What doesn't fit the memory is refused
 //! before it is asked for.
 
+use crate::arguments::numbers;
 use crate::language::messages::{bench as message, counts};
 use crate::models;
 use anyhow::{Context, Result, ensure};
@@ -17,30 +18,30 @@ use std::path::{Path, PathBuf};
 /// A preset and changes to it, or a model folder.
 #[derive(Args)]
 pub struct ModelArgs {
-    /// A preset or a model to measure; gpt2 when nothing is named.
+    /// Preset or model to measure. Default: gpt2.
     #[arg(value_name = "PRESET|MODEL", conflicts_with_all = ["preset", "model"])]
     name: Option<String>,
-    /// The preset to measure; see `minigpt plan --help` for all of them.
+    /// Preset to measure; `minigpt plan --help` lists them.
     #[arg(long, value_name = "NAME", default_value = "gpt2", conflicts_with = "model")]
     preset: String,
     #[arg(short, long, value_name = models::NAME, help = models::HELP, conflicts_with_all = ["n_layer", "n_head", "n_embd", "vocab_size", "block_size", "changes"])]
     model: Option<PathBuf>,
-    /// How many blocks instead of the preset's.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Number of blocks, instead of the preset's.
+    #[arg(long, value_name = "N", value_parser = numbers::at_least::<u32>(1))]
     n_layer: Option<u32>,
-    /// How many attention heads a block.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Number of attention heads per block.
+    #[arg(long, value_name = "N", value_parser = numbers::at_least::<u32>(1))]
     n_head: Option<u32>,
-    /// The width of the residual stream.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Width of the residual stream.
+    #[arg(long, value_name = "N", value_parser = numbers::at_least::<u32>(1))]
     n_embd: Option<u32>,
-    /// How many different tokens there are.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Vocabulary size.
+    #[arg(long, value_name = "N", value_parser = numbers::at_least::<u32>(1))]
     vocab_size: Option<u32>,
-    /// The longest context.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Context length.
+    #[arg(long, value_name = "N", value_parser = numbers::at_least::<u32>(1))]
     block_size: Option<u32>,
-    /// Change any other setting of the model, for example bias=false.
+    /// Change another setting of the model, such as bias=false.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     changes: Vec<String>,
 }

@@ -4,6 +4,7 @@ use super::model::{ModelArgs, check_memory, fits, inference_bytes};
 use super::report::{Report, Weights, Work};
 use super::times::Times;
 use super::{NOTES, random_prompts};
+use crate::arguments::numbers;
 use crate::dtype;
 use crate::language::messages::bench as message;
 use anyhow::Result;
@@ -14,27 +15,27 @@ use minigpt_model::plan::{Plan, masked_flops};
 use minigpt_model::{Config, Gpt};
 use std::time::{Duration, Instant};
 
-/// The reading of a prompt, up to its first new token.
+/// Processing a prompt, up to the first new token.
 #[derive(Args)]
 #[command(after_help = NOTES)]
 pub struct PrefillArgs {
     #[command(flatten)]
     model: ModelArgs,
-    /// Tokens of the prompt; 512, or all but one of a shorter context, when absent.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Prompt length in tokens. Default: 512, or one less than a shorter context.
+    #[arg(long, value_name = "N", value_parser = numbers::at_least::<u32>(1))]
     prompt_length: Option<u32>,
-    /// Prompts to read at once.
-    #[arg(long, alias = "batch", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Prompts to process at the same time.
+    #[arg(long, alias = "batch", value_name = "N", default_value_t = 1, value_parser = numbers::at_least::<u32>(1))]
     batch_size: u32,
-    /// How the matrices are kept: in fewer bits they take less memory and time, and are a little less exact. Default: quantised
-    /// matrices as the file has them, others in f32.
+    /// Type of the weight matrices: fewer bits take less memory and time and are slightly less accurate. Default:
+    /// quantized matrices as in the file, others in f32.
     #[arg(long, ignore_case = true, value_parser = dtype::among(dtype::TO_RUN))]
     dtype: Option<ElementType>,
-    /// How often to measure.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    /// Number of measurements.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = numbers::within::<u32>(1, 1_000_000))]
     repeat: u32,
-    /// How often to read the prompt first for nothing.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    /// Number of warm-up runs.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = numbers::at_most::<u32>(1_000_000))]
     warm_up: u32,
     /// Print one JSON value.
     #[arg(long)]

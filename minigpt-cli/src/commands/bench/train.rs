@@ -4,6 +4,7 @@ use super::model::{ModelArgs, check_memory, fits};
 use super::report::{Report, Work};
 use super::times::Times;
 use super::{NOTES, SEED};
+use crate::arguments::numbers;
 use crate::language::messages::bench as message;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -12,29 +13,29 @@ use minigpt_model::Config;
 use minigpt_model::plan::{Plan, masked_flops};
 use minigpt_train::{OptimizerKind, TrainConfig};
 
-/// Steps of training: forward, backward, clipping and the optimiser.
+/// Training steps: forward, backward, clipping and optimizer.
 #[derive(Args)]
 #[command(after_help = NOTES)]
 pub struct TrainArgs {
     #[command(flatten)]
     model: ModelArgs,
     /// Dropout everywhere, instead of the model's own.
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", value_parser = numbers::number)]
     dropout: Option<f64>,
-    /// Rows in a batch.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Batch size in rows.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = numbers::at_least::<u32>(1))]
     batch_size: u32,
-    /// Tokens in a row; the model's context, but no more than 256, when absent.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Tokens per row. Default: the model's context, at most 256.
+    #[arg(long, value_name = "N", value_parser = numbers::at_least::<u32>(1))]
     context: Option<u32>,
-    /// Which rule moves the weights, with gradients clipped at 1 and a weight decay of 0.1.
+    /// Optimizer, with gradients clipped at 1 and a weight decay of 0.1.
     #[arg(long, value_enum, default_value = "adamw")]
     optimizer: OptimizerName,
-    /// Steps to measure, each by itself.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    /// Number of steps to measure.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = numbers::within::<u32>(1, 1_000_000))]
     steps: u32,
-    /// Steps to make first that don't count.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    /// Number of warm-up steps.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = numbers::at_most::<u32>(1_000_000))]
     warm_up: u32,
     /// Print one JSON value.
     #[arg(long)]

@@ -7,6 +7,7 @@ mod remote;
 mod settings;
 mod talk;
 
+use crate::arguments::numbers;
 use crate::language::messages::chat as message;
 use crate::models::{self, ContextArgs, LoadArgs};
 use crate::sampling::{self, SamplingArgs};
@@ -19,27 +20,27 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use talk::Chat;
 
-/// Talk with a model.
+/// Chat with a model.
 #[derive(Args)]
 pub struct ChatArgs {
-    #[arg(value_name = models::NAME, help = format!("{}; --model says the same. With --server the name of a model there", models::HELP))]
+    #[arg(value_name = models::NAME, help = format!("{}; also as --model. With --server: name of a model there", models::HELP))]
     #[arg(required_unless_present = "server")]
     model: Option<PathBuf>,
-    /// Talk with a model on a server that speaks OpenAI's interface, such as http://127.0.0.1:8080.
+    /// Chat with a model on a server with OpenAI's API, such as http://127.0.0.1:8080.
     #[arg(long, value_name = "URL", conflicts_with_all = ["format", "changes", "dtype", "cache_type", "device", "exact", "ctx_size", "json_schema", "grammar"])]
     server: Option<String>,
-    /// The key that this server asks for; MINIGPT_API_KEY says the same.
+    /// API key for this server; also from MINIGPT_API_KEY.
     #[arg(long, value_name = "KEY", requires = "server")]
     api_key: Option<String>,
-    /// How to speak to it; found out when absent.
+    /// Chat format. Default: detected.
     #[arg(long, value_enum)]
     format: Option<FormatName>,
     #[command(flatten)]
     sampling: SamplingArgs,
     #[command(flatten)]
     structured: StructuredArgs,
-    /// Change a setting before the first question, for example guard=off; /show lists them.
-    #[arg(long = "set", value_name = "NAME=VALUE")]
+    /// Change a chat setting, such as guard=off; /show lists them.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = numbers::change)]
     changes: Vec<String>,
     #[command(flatten)]
     load: LoadArgs,
@@ -51,7 +52,7 @@ pub struct ChatArgs {
 enum FormatName {
     /// Questions and answers with separators.
     Qa,
-    /// Plain text that the model goes on with.
+    /// Plain text that the model continues.
     Plain,
 }
 

@@ -4,7 +4,7 @@ use super::STOP;
 use super::editor::{Terminal, Typed};
 use super::lines::{Lines, Said};
 use super::settings;
-use crate::arguments::{RANDOM, draw_seed};
+use crate::arguments::numbers::{RANDOM, draw_seed};
 use crate::input::{self, MOST_TEXT};
 use crate::language::messages::chat as message;
 use crate::language::{local, tr};
@@ -197,7 +197,7 @@ impl Chat {
 
     /// Changes a setting; says so, and whether that has an effect.
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        let drawn = (name == "seed" && value == RANDOM).then(draw_seed).map(|(seed, _)| seed.to_string());
+        let drawn = (name == "seed" && value == RANDOM).then(|| draw_seed().to_string());
         let value = drawn.as_deref().unwrap_or(value);
         self.settings.set(name, value)?;
         output::note(&message::ValueIs { name: &name, value: &value }.to_string());

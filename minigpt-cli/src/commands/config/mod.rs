@@ -7,7 +7,7 @@ mod show;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-/// Show ready configurations, and every setting there is.
+/// Show built-in configurations and all settings.
 #[derive(Args)]
 pub struct ConfigArgs {
     #[command(subcommand)]
@@ -16,11 +16,11 @@ pub struct ConfigArgs {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show the configurations that are built in: `train --config NAME` uses one anywhere.
+    /// List the built-in configurations, for `train --config NAME`.
     List(list::ListArgs),
-    /// Print a configuration that is built in, for example to change it.
+    /// Print a built-in configuration.
     Show(show::ShowArgs),
-    /// Show every setting: its default, what it may be, and what it means.
+    /// List all settings: defaults, allowed values and meanings.
     Settings(settings::SettingsArgs),
 }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 #[derive(Args)]
 pub(super) struct SettingsArgs {
-    /// A section (train), or a setting (max_iters, train.max_iters); all when absent.
+    /// A section (train) or a setting (max_iters, train.max_iters). Default: all.
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Print the page docs/settings.md.

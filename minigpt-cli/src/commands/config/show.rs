@@ -8,7 +8,7 @@ use std::path::Path;
 
 #[derive(Args)]
 pub(super) struct ShowArgs {
-    /// Which one: `minigpt config list` shows them.
+    /// Configuration; `minigpt config list` lists them.
     #[arg(value_name = "NAME")]
     name: String,
 }

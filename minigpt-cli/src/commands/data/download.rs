@@ -14,17 +14,16 @@ use std::time::Duration;
 
 #[derive(Args)]
 pub(super) struct DownloadArgs {
-    /// Which set: `minigpt data list` shows them.
+    /// Data set; `minigpt data list` lists them.
     #[arg(value_parser = PossibleValuesParser::new(PUBLIC_SETS.iter().map(|set| set.name)))]
     name: String,
-    /// The folder to put it in.
+    /// Folder to save it in.
     #[arg(long, value_name = "FOLDER", default_value = "data")]
     out: PathBuf,
-    /// A mirror that stands in for `https://host` of the set's address. (For sets on Hugging Face, the environment
-    /// variable HF_ENDPOINT does the same.)
+    /// Mirror to use instead of the host in the data set's URL (for Hugging Face also by HF_ENDPOINT).
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
-    /// Fetch it again where it is there already.
+    /// Download it again if it exists.
     #[arg(long)]
     force: bool,
     /// Print {"path", "bytes", "sha256", …} as JSON.

@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct ExportArgs {
-    /// The set: `builtin`.
+    /// Data set: `builtin`.
     #[arg(value_name = "NAME", value_parser = [builtin::NAME])]
     set: String,
-    /// The file for what is trained on; beside it, with -val in its name, goes what is held out. A name without an ending is
-    /// a folder for train.jsonl and val.jsonl, which `train` takes as it is.
+    /// Training file; the validation file is written next to it, with -val in its name. A name without an extension is a
+    /// folder for train.jsonl and val.jsonl, which `train` accepts.
     #[arg(long, value_name = "FILE.jsonl|FOLDER")]
     out: PathBuf,
-    /// Replace files of these names.
+    /// Replace existing files.
     #[arg(long)]
     force: bool,
     /// Print {"train", "val", "train_lines", "val_lines"} as JSON.

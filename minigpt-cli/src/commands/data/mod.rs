@@ -10,11 +10,12 @@ mod skipped;
 mod split;
 mod stats;
 
+use crate::arguments;
 use anyhow::Result;
 use clap::error::ErrorKind;
 use clap::{Args, Subcommand};
 
-/// Find, fetch, prepare, split and measure data.
+/// Find, download, prepare, split and measure data.
 #[derive(Args)]
 pub struct DataArgs {
     #[command(subcommand)]
@@ -23,19 +24,19 @@ pub struct DataArgs {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show the built-in set, and public sets that can be downloaded by name.
+    /// List the built-in data set and the public ones that can be downloaded.
     List(list::ListArgs),
-    /// Fetch a public set.
+    /// Download a public data set.
     Download(download::DownloadArgs),
-    /// Turn text into files of tokens, for training on more than fits in memory.
+    /// Turn text into token files, for data larger than memory.
     Prepare(prepare::PrepareArgs),
-    /// Split questions and answers, or a text, into a training and a validation file.
+    /// Split data into a training and a validation file.
     Split(split::SplitArgs),
-    /// Look at examples: as they are written, or one as the model gets it.
+    /// Show examples: as written, or one as the model sees it.
     Show(show::ShowArgs),
-    /// Write the built-in set to files.
+    /// Write the built-in data set to files.
     Export(export::ExportArgs),
-    /// Measure text, question/answer lines, or prepared tokens.
+    /// Show statistics of text, questions and answers, or prepared tokens.
     Stats(stats::StatsArgs),
 }
 
@@ -54,5 +55,5 @@ pub fn run(args: &DataArgs) -> Result<()> {
 
 /// Options that make no sense together.
 fn usage(message: &str) -> anyhow::Error {
-    clap::Error::raw(ErrorKind::ArgumentConflict, format!("{message}\n")).into()
+    arguments::wrong(ErrorKind::ArgumentConflict, message.to_owned()).into()
 }

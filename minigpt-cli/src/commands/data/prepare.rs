@@ -1,6 +1,7 @@
 //! `minigpt data prepare`: text to files of tokens.
 
 use super::reading::ReadingArgs;
+use crate::arguments::numbers;
 use crate::language::messages::counts;
 use crate::language::messages::data as message;
 use crate::progress::Progress;
@@ -19,20 +20,20 @@ pub(super) struct PrepareArgs {
     /// Text: a file, a folder (its .txt, .text, .md and .markdown files), or - for standard input.
     #[arg(value_name = "FILE|FOLDER|-")]
     input: PathBuf,
-    /// The folder to write.
+    /// Output folder.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
-    /// `char`: the characters of the text; `bpe:2000`: a BPE learnt from it; `gpt2`;
-    /// or a tokenizer.json, a vocabulary file, or a folder with one.
+    /// Tokenizer: `char` (the text's characters), `bpe:2000` (BPE trained on the text), `gpt2`, or a tokenizer.json, a
+    /// vocabulary file, or a folder with one.
     #[arg(long, value_name = "char|bpe:N|gpt2|PATH", default_value = "char")]
     tokenizer: TokenizerChoice,
-    /// The part at the end of the text that is kept for validation.
+    /// Fraction at the end of the text to keep for validation.
     #[arg(long, value_name = "FRACTION", default_value = "0.1", value_parser = below_one)]
     val_fraction: f64,
-    /// Only the first N characters.
-    #[arg(long, value_name = "N")]
+    /// Use only the first N characters.
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>)]
     limit: Option<u64>,
-    /// Replace the tokens in that folder.
+    /// Replace the token files in that folder.
     #[arg(long)]
     force: bool,
     #[command(flatten)]

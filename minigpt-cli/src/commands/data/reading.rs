@@ -6,10 +6,10 @@ use minigpt_data::{Columns, ReadOptions, TextEncoding};
 
 #[derive(Args)]
 pub struct ReadingArgs {
-    /// What the text is written in, for example gbk; found out when absent.
+    /// Text encoding, such as gbk. Default: detected.
     #[arg(long, value_name = "NAME")]
     encoding: Option<TextEncoding>,
-    /// Which columns or fields to read, for example question=Q,answer=A or text=body; those with the usual names when absent.
+    /// Columns or fields to read, such as question=Q,answer=A or text=body. Default: the usual names.
     #[arg(long, value_name = "MEANING=NAME,…", value_parser = columns, default_value = "")]
     columns: Columns,
 }

@@ -2,6 +2,7 @@
 
 use super::reading::ReadingArgs;
 use super::skipped;
+use crate::arguments::numbers;
 use crate::language::local;
 use crate::language::messages::counts;
 use crate::language::messages::data as message;
@@ -20,33 +21,33 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub(super) struct ShowArgs {
-    /// `builtin`, questions and answers in any form, a text, a prepared folder, or - for standard input.
+    /// `builtin`, questions and answers in any format, text, a prepared folder, or - for standard input.
     #[arg(value_name = "FILE|FOLDER|-")]
     file: PathBuf,
-    /// Show row N as the model gets it: its tokens, what each is to predict, and which predictions count.
-    #[arg(long, value_name = "N")]
+    /// Show row N as the model sees it: tokens, targets, and which of them count for the loss.
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<usize>)]
     row: Option<usize>,
-    /// Rows to show.
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    /// Number of rows to show.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = numbers::whole::<usize>)]
     count: usize,
-    /// The first row to show.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// First row to show.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = numbers::whole::<usize>)]
     start: usize,
-    /// Of data in two parts, the one to look at.
+    /// Part to show, of data that comes in two parts.
     #[arg(long, value_enum, default_value = "train")]
     part: PartName,
-    /// With --row: `char`, `bpe:2000`, `gpt2`, a tokenizer's file, or a model folder.
+    /// With --row: tokenizer (`char`, `bpe:2000`, `gpt2`, a tokenizer file, or a model folder).
     #[arg(long, value_name = "char|bpe:N|gpt2|PATH")]
     tokenizer: Option<TokenizerChoice>,
-    /// With --row: cut or pad to this many tokens.
-    #[arg(long, value_name = "N", default_value_t = 128)]
+    /// With --row: truncate or pad to this many tokens.
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = numbers::whole::<usize>)]
     max_length: usize,
-    /// With --row: which tokens count.
+    /// With --row: tokens that count for the loss.
     #[arg(long, value_enum, default_value = "all")]
     loss_on: LossOnName,
     #[command(flatten)]
     reading: ReadingArgs,
-    /// Print JSON: a list of rows, or of one row {"ids", "mask", "input", "target", "counts", …}.
+    /// Print JSON: a list of rows, or {"ids", "mask", "input", "target", "counts", …} of one row.
     #[arg(long)]
     json: bool,
 }

@@ -2,6 +2,7 @@
 
 use super::reading::ReadingArgs;
 use super::skipped;
+use crate::arguments::numbers;
 use crate::language::local;
 use crate::language::messages::data as message;
 use crate::progress::Progress;
@@ -15,20 +16,20 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct SplitArgs {
-    /// Questions and answers in any form, or a text; - for standard input.
+    /// Questions and answers in any format, or text; - for standard input.
     #[arg(value_name = "FILE|FOLDER|-")]
     file: PathBuf,
-    /// The part that goes to training.
+    /// Fraction to use for training.
     #[arg(long, value_name = "FRACTION", default_value = "0.9", value_parser = fraction)]
     ratio: f64,
-    /// The same seed gives the same split.
-    #[arg(long, value_name = "N", default_value_t = 42)]
+    /// Random seed: the same seed gives the same split.
+    #[arg(long, value_name = "N", default_value_t = 42, value_parser = numbers::seed)]
     seed: u64,
-    /// A folder for train.jsonl and val.jsonl (or .txt); beside the input when absent.
+    /// Folder for train.jsonl and val.jsonl (or .txt). Default: next to the input.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Only the first N examples, or characters of a text.
-    #[arg(long, value_name = "N")]
+    /// Use only the first N examples, or characters of text.
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>)]
     limit: Option<u64>,
     /// Replace an earlier split.
     #[arg(long)]

@@ -3,6 +3,7 @@
 use super::prepare::cleaned;
 use super::reading::ReadingArgs;
 use super::{skipped, usage};
+use crate::arguments::numbers;
 use crate::language::local;
 use crate::language::messages::counts;
 use crate::language::messages::data as message;
@@ -20,20 +21,21 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct StatsArgs {
-    /// `builtin`, questions and answers in any form, text (a file, a folder, - for standard input), or a prepared folder.
+    /// `builtin`, questions and answers in any format, text (a file, a folder, - for standard input), or a prepared
+    /// folder.
     #[arg(value_name = "FILE|FOLDER|-")]
     file: PathBuf,
-    /// `char`: the characters of the data; `bpe:2000`: a BPE learnt from it; `gpt2`;
-    /// or a tokenizer.json, a vocabulary file, or a folder with one.
+    /// Tokenizer: `char` (the data's characters), `bpe:2000` (BPE trained on the data), `gpt2`, or a tokenizer.json, a
+    /// vocabulary file, or a folder with one.
     #[arg(long, value_name = "char|bpe:N|gpt2|PATH")]
     tokenizer: Option<TokenizerChoice>,
-    /// Say how many examples would be cut at this length.
-    #[arg(long, value_name = "N")]
+    /// Count the examples that are longer than N tokens and would be truncated.
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>)]
     max_length: Option<u64>,
-    /// Only the first N examples, characters or tokens.
-    #[arg(long, value_name = "N")]
+    /// Use only the first N examples, characters or tokens.
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>)]
     limit: Option<u64>,
-    /// Draw the lengths in an SVG file.
+    /// Plot the lengths to an SVG file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     #[command(flatten)]

@@ -2,6 +2,7 @@
 
 mod view;
 
+use crate::arguments::numbers;
 use crate::commands::{chat, serve, train::announce};
 use crate::input::{self, MOST_TEXT};
 use crate::language::messages::demo as message;
@@ -20,20 +21,20 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use view::View;
 
-/// Train a small model on the built-in questions and answers, score it, and talk with it.
+/// Train a small model on built-in questions and answers, score it and chat with it.
 #[derive(Args)]
 pub struct DemoArgs {
-    /// The run's folder.
+    /// Run folder.
     #[arg(long, value_name = "FOLDER", default_value = "runs/demo")]
     out: PathBuf,
-    /// Start anew, in a folder beside the one that is there.
+    /// Start a new run, in another folder if this one exists.
     #[arg(long)]
     fresh: bool,
-    /// Show the run as it goes, in a browser: starts a server for this machine alone, as long as the demo lasts.
+    /// Show the training live in a browser (a server for this machine only, until the demo ends).
     #[arg(long)]
     serve: bool,
-    /// Change a setting of the configuration `builtin`, for example train.epochs=2.
-    #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
+    /// Change a setting of the configuration `builtin`, such as train.epochs=2.
+    #[arg(long = "set", value_name = "SECTION.KEY=VALUE", value_parser = numbers::change)]
     changes: Vec<String>,
 }
 
@@ -137,7 +138,7 @@ fn ctrl_c() {
     } else if LEARNED.load(Ordering::Relaxed) {
         std::process::exit(130);
     } else {
-        stop::ctrl_c(Some(stop::NOTE));
+        stop::ctrl_c(Some(stop::note()));
     }
 }
 

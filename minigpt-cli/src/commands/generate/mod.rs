@@ -6,6 +6,7 @@ mod prompts;
 mod settings;
 mod show;
 
+use crate::arguments::numbers;
 use crate::ids::Ids;
 use crate::models::{ContextArgs, LoadArgs, ModelArg};
 use crate::output;
@@ -20,59 +21,56 @@ use settings::{Setting, Variants};
 use show::{ALTERNATIVES, Clock};
 use std::path::PathBuf;
 
-/// Let a model go on with a text.
+/// Generate text from a prompt.
 #[derive(Args)]
 pub struct GenerateArgs {
     #[command(flatten)]
-    model: ModelArg,
-    /// The text to go on with; --prompt says the same.
+    pub model: ModelArg,
+    /// Prompt; same as --prompt.
     #[arg(value_name = "PROMPT", conflicts_with_all = ["prompt", "ids", "prompt_file", "prompts"])]
     words: Vec<String>,
-    /// The text to go on with; given several times, several prompts, each of which ends by itself. Standard input when there
-    /// is no prompt at all.
-    #[arg(short, long, alias = "start", value_name = "TEXT", conflicts_with_all = ["ids", "prompt_file", "prompts"])]
-    prompt: Vec<String>,
-    /// Token ids to go on with, for example 1,2,3; works without a tokenizer. Given several times, several prompts.
+    /// Prompt; repeat it for several prompts, each of which is completed on its own. Default: standard input.
+    #[arg(short, long, value_name = "TEXT", conflicts_with_all = ["ids", "prompt_file", "prompts"])]
+    pub prompt: Vec<String>,
+    /// Prompt as token ids, such as 1,2,3; needs no tokenizer. Repeat it for several prompts.
     #[arg(long, value_name = "IDS", conflicts_with_all = ["prompt_file", "prompts"])]
     ids: Vec<Ids>,
-    /// A file with the text to go on with, all of it one prompt; - for standard input.
+    /// File with one prompt; - for standard input.
     #[arg(short = 'f', long, alias = "file", value_name = "FILE", conflicts_with = "prompts")]
-    prompt_file: Option<PathBuf>,
-    /// A file with several prompts, one a line, or {"prompt": …} or {"ids": […]} a line where the first line is such an object;
-    /// - for standard input.
+    pub prompt_file: Option<PathBuf>,
+    /// File with one prompt per line, or one {"prompt": …} or {"ids": […]} per line; - for standard input.
     #[arg(long, value_name = "FILE")]
     prompts: Option<PathBuf>,
-    /// Give the model the prompt as it is, also where it knows questions or a chat and would be given the prompt in its format.
+    /// Pass the prompt to the model as it is, without the model's question or chat format.
     #[arg(long)]
     raw: bool,
     #[command(flatten)]
-    sampling: SamplingArgs,
+    pub sampling: SamplingArgs,
     #[command(flatten)]
     structured: StructuredArgs,
-    /// How many tokens to write before a stop token may come.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// Minimum number of tokens before a stop token.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = numbers::whole::<usize>)]
     min_new_tokens: usize,
-    /// Search with so many beams for the likeliest text.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Number of beams; above 1 searches for the most likely text.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = numbers::whole::<usize>)]
     num_beams: usize,
-    /// With beams: above 0 favours long texts, below 0 short ones.
-    #[arg(long, value_name = "X", default_value_t = 1.0, allow_hyphen_values = true)]
+    /// With beams: above 0 favors long texts, below 0 short ones.
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = numbers::number)]
     length_penalty: f64,
-    /// How many texts to write.
-    #[arg(long, alias = "num-return-sequences", value_name = "N", default_value_t = 1)]
+    /// Number of texts to generate per prompt.
+    #[arg(long, alias = "num-return-sequences", value_name = "N", default_value_t = 1, value_parser = numbers::whole::<usize>)]
     num_samples: usize,
-    /// A token that ends the text, beside the model's own; may be given several times.
-    #[arg(long, alias = "eos-token-id", value_name = "ID")]
+    /// Token id that ends the text, in addition to the model's own; can be repeated.
+    #[arg(long, alias = "eos-token-id", value_name = "ID", value_parser = numbers::whole::<u32>)]
     stop_id: Vec<u32>,
-    /// What happens when the context is full.
+    /// What to do when the context is full.
     #[arg(long, value_enum, default_value = "slide")]
     context: ContextName,
-    /// Show for every token what else could have come: with which probability it was drawn, after temperature and filters,
-    /// and which one the model itself gave it.
+    /// Show the alternatives for every token, with their probabilities from the model and after temperature and filters.
     #[arg(long, conflicts_with = "num_beams")]
     explain: bool,
-    /// The same prompt under several settings, side by side: styles (story,exact,code) or changes (temperature=1.2,top_k=5). A
-    /// change behind a style belongs to it; given several times, there are more.
+    /// Compare the same prompt under several settings: styles (story,exact,code) or changes (temperature=1.2,top_k=5). A
+    /// change after a style applies to it; can be repeated.
     #[arg(long, value_name = "STYLE|NAME=VALUE,...", conflicts_with = "style")]
     compare: Vec<Variants>,
     #[command(flatten)]
@@ -87,9 +85,9 @@ pub struct GenerateArgs {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum ContextName {
-    /// Forget the first half of the window and go on: as fast as before.
+    /// Drop the first half of the window and continue (fast).
     Slide,
-    /// See the last tokens that fit, always, as nanoGPT does: each further token costs a pass over the whole window.
+    /// Always keep the last tokens that fit, as nanoGPT does (each token recomputes the whole window).
     Crop,
     /// End the text.
     Stop,

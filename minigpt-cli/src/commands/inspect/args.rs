@@ -1,117 +1,117 @@
 //! What can be asked of `minigpt inspect`.
 
+use crate::arguments::numbers;
 use crate::commands::plot::svg_file;
 use crate::device::DeviceKind;
 use crate::ids::Ids;
-use crate::language::messages::inspect as message;
 use crate::models::{HELP, NAME, ProductArgs};
 use clap::{ArgGroup, Args, ValueEnum};
 use minigpt_generate::GenerationConfig;
 use minigpt_insight::{Component, RepeatOptions, WalkExample};
 use std::path::PathBuf;
 
-/// Look inside a model: tokens, probabilities, attention, every number of a pass, and what each part does.
+/// Look inside a model: tokens, probabilities, attention.
 #[derive(Args)]
 #[command(group = ArgGroup::new("input").required(true).multiple(true), group = ArgGroup::new("text"))]
 pub struct InspectArgs {
-    #[arg(value_name = NAME, required_unless_present = "example", help = format!("{HELP}; --model says the same"))]
+    #[arg(value_name = NAME, required_unless_present = "example", help = format!("{HELP}; also as --model"))]
     pub model: Option<PathBuf>,
-    /// The text to look at.
+    /// Text to look at.
     #[arg(short, long, value_name = "TEXT", groups = ["input", "text"])]
     pub prompt: Option<String>,
-    /// Token ids to look at instead, for example 1,2,3; works without a tokenizer.
+    /// Text as token ids, such as 1,2,3; needs no tokenizer.
     #[arg(long, value_name = "IDS", groups = ["input", "text"])]
     pub ids: Option<Ids>,
-    /// How many candidates to show for what comes next.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = at_least_one)]
+    /// Number of candidates to show for the next token.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = numbers::at_least::<usize>(1))]
     pub top: usize,
-    /// Give the logits of every position (with --json); with --lens those of every layer too.
+    /// With --json: logits of every position; with --lens of every layer, too.
     #[arg(long)]
     pub full: bool,
-    /// Give the attention weights: all of them with --json, those of one layer otherwise; and what each head looks at in a few
-    /// numbers. One layer is in memory at a time: 1,024 tokens of a model of 124M parameters take less than 2 GB.
+    /// Show attention weights: of one layer, or all of them with --json; and a summary of each head. Keeps one layer in
+    /// memory at a time: 1,024 tokens of a 124M model take less than 2 GB.
     #[arg(long)]
     pub attention: bool,
-    /// Walk through the pass step by step: every number from the ids to the choice of the next token.
+    /// Walk through the forward pass step by step, from the token ids to the choice of the next token.
     #[arg(long)]
     pub walk: bool,
-    /// The layer to show, from 0 [default: of --attention the last, of --walk the first]
-    #[arg(long, value_name = "N")]
+    /// Layer to show, from 0 [default: the last for --attention, the first for --walk]
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<usize>)]
     pub layer: Option<usize>,
-    /// The head to show, from 0 [default: of --attention the mean of all, of --walk the first]
-    #[arg(long, value_name = "N")]
+    /// Head to show, from 0 [default: the mean of all for --attention, the first for --walk]
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<usize>)]
     pub head: Option<usize>,
-    /// The position to follow or explain, from 0 [default: the last; of --lens all]
-    #[arg(long, value_name = "N")]
+    /// Position to follow or explain, from 0 [default: the last; all for --lens]
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<usize>)]
     pub position: Option<usize>,
-    /// Show what the model would say if it stopped after each layer.
+    /// Logit lens: the prediction after each layer.
     #[arg(long)]
     pub lens: bool,
-    /// Show which parts of the model wrote the logit of the likeliest next token.
+    /// Show how much each part of the model contributes to the logit of the most likely next token.
     #[arg(long)]
     pub attribution: bool,
-    /// The token to explain with --attribution instead of the likeliest; with --patch the answer of the text.
-    #[arg(long, value_name = "ID")]
+    /// Token id to explain with --attribution; with --patch the answer of the text. Default: the most likely token.
+    #[arg(long, value_name = "ID", value_parser = numbers::whole::<u32>)]
     pub token: Option<u32>,
-    /// Show what every head does on repeated random tokens, beside a model with fresh weights.
+    /// Show what each head does on repeated random tokens, compared with an untrained model.
     #[arg(long, group = "input")]
     pub heads: bool,
-    /// At what distance the tokens of --heads repeat [default: 50, or half of the context where that is less]
-    #[arg(long, value_name = "N")]
+    /// Distance at which the tokens of --heads repeat [default: 50, or half of the context if that is less]
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<usize>)]
     pub distance: Option<usize>,
-    /// Switch parts off and show what changes: 3.1 is head 1 of layer 3; mlp.4, attn.4, layer.4.
+    /// Ablate parts and show what changes: 3.1 is head 1 of layer 3; also mlp.4, attn.4, layer.4.
     #[arg(long, value_name = "PARTS", value_delimiter = ',')]
     pub ablate: Vec<Component>,
-    /// Replace what is switched off by its mean over the text, not by zero.
+    /// Replace ablated parts by their mean over the text instead of zero.
     #[arg(long)]
     pub mean: bool,
-    /// The text over which --mean is taken, instead of the text that is looked at.
+    /// Text over which --mean is computed. Default: the text itself.
     #[arg(long, value_name = "TEXT")]
     pub reference: Option<String>,
-    /// Put what stands in the pass of the text into the pass of another text of as many tokens, place by place, and show how
-    /// much of the answer comes back. Takes a pass for each layer and position, and each layer and head.
+    /// Activation patching: copy activations of the text into a pass of another text of the same length, one place at a
+    /// time, and show how much of the answer is restored. Takes one pass per layer and position, and per layer and head.
     #[arg(long, value_name = "OTHER-TEXT")]
     pub patch: Option<String>,
-    /// The other text as token ids.
+    /// Other text for --patch, as token ids.
     #[arg(long, value_name = "IDS", conflicts_with = "patch")]
     pub patch_ids: Option<Ids>,
-    /// The token that the answer is held against with --patch [default: the likeliest behind the other text]
-    #[arg(long, value_name = "ID")]
+    /// With --patch: token id that the answer is compared with [default: the most likely after the other text]
+    #[arg(long, value_name = "ID", value_parser = numbers::whole::<u32>)]
     pub other_token: Option<u32>,
-    /// Show which heads look at the ends of sentences, lines and paragraphs. Takes a pass for each head.
+    /// Show which heads look at the ends of sentences, lines and paragraphs. Takes one pass per head.
     #[arg(long)]
     pub boundaries: bool,
-    /// Show which heads follow the relations of a treebank in CoNLL-U, beside the best fixed offset.
+    /// Show which heads follow the relations of a CoNLL-U treebank, compared with the best fixed offset.
     #[arg(long, value_name = "FILE.conllu", group = "input")]
     pub relations: Option<PathBuf>,
-    /// Ask the same of every snapshot of a run (see train.snapshots).
+    /// Repeat for every snapshot of a run (see train.snapshots).
     #[arg(long)]
     pub snapshots: bool,
-    /// Draw what --heads --snapshots shows as an SVG picture.
+    /// Plot the result of --heads --snapshots to an SVG file.
     #[arg(long, value_name = "FILE.svg", value_parser = svg_file)]
     pub svg: Option<PathBuf>,
-    /// Write all views of the text into a page that stands alone and needs no server.
+    /// Write all views of the text to a self-contained HTML page.
     #[arg(long, value_name = "FILE.html")]
     pub html: Option<PathBuf>,
-    /// Walk through a worked example of the textbooks instead; needs no model.
+    /// Walk through a worked textbook example; needs no model.
     #[arg(long, value_enum, value_name = "NAME", group = "input", conflicts_with_all = ["prompt", "ids", "heads", "relations", "snapshots", "tensors"])]
     pub example: Option<ExampleName>,
-    /// Below 1 likely tokens become likelier; 0 takes the likeliest: how the walk's choice is made.
-    #[arg(long, value_name = "T", default_value_t = 0.8)]
+    /// Temperature for the choice at the end of --walk; 0 takes the most likely token.
+    #[arg(long, value_name = "T", default_value_t = 0.8, value_parser = numbers::number)]
     pub temperature: f64,
-    /// The walk's choice is among the k likeliest tokens; 0 for all.
-    #[arg(long, value_name = "K", default_value_t = 0)]
+    /// Top-k for the choice at the end of --walk; 0 for all.
+    #[arg(long, value_name = "K", default_value_t = 0, value_parser = numbers::whole::<usize>)]
     pub top_k: usize,
-    /// The walk's choice is among the smallest set of tokens that has this probability.
-    #[arg(long, value_name = "P", default_value_t = 1.0)]
+    /// Top-p for the choice at the end of --walk.
+    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = numbers::number)]
     pub top_p: f64,
-    /// Show the model's tensors instead: names, shapes, sizes, and a total for each layer.
+    /// Show the model's tensors: names, shapes, sizes, and a total per layer.
     #[arg(long, group = "input", conflicts_with_all = ["prompt", "ids", "heads", "relations", "snapshots"])]
     pub tensors: bool,
-    /// What random tokens are drawn from.
-    #[arg(long, value_name = "N", default_value_t = 1337)]
+    /// Random seed.
+    #[arg(long, value_name = "N", default_value_t = 1337, value_parser = numbers::seed)]
     pub seed: u64,
-    /// Where to compute.
+    /// Device to compute on.
     #[arg(long, value_enum, default_value = "cpu")]
     pub device: DeviceKind,
     #[command(flatten)]
@@ -122,14 +122,6 @@ pub struct InspectArgs {
 }
 
 /// Reads a number of candidates.
-fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err(message::AtLeastOne.text().to_owned()),
-        Ok(number) => Ok(number),
-        Err(_) => Err(message::ExpectedWholeNumber.text().to_owned()),
-    }
-}
-
 impl InspectArgs {
     /// The texts that are given, with their options.
     pub fn texts(&self) -> Vec<(&'static str, &str)> {
@@ -152,7 +144,7 @@ impl InspectArgs {
 /// A worked example.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum ExampleName {
-    /// One head over three tokens, causal.
+    /// One causal head over three tokens.
     Attention,
     /// Layer norm of six numbers.
     Layernorm,

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub struct ScalingFitArgs {
     #[command(flatten)]
     runs: RunsArgs,
-    /// Where to draw loss.svg, isoflop.svg and residuals.svg; a sweep's own folder, or nowhere, when absent.
+    /// Folder for loss.svg, isoflop.svg and residuals.svg. Default: the folder of a sweep; none for a CSV file.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Print one JSON value.

@@ -1,6 +1,6 @@
 //! `minigpt scaling plan`: the runs of a sweep before they are made.
 
-use super::positive;
+use crate::arguments::numbers;
 use crate::language::duration;
 use crate::language::local;
 use crate::language::messages::scaling as message;
@@ -16,7 +16,7 @@ const MINUTES: f64 = 15.0;
 
 #[derive(Args)]
 pub struct ScalingPlanArgs {
-    /// What to learn from: a text, a folder of texts, questions and answers, prepared tokens, or builtin.
+    /// Training data: text, a folder of texts, questions and answers, prepared tokens, or builtin.
     #[arg(value_name = "DATA")]
     data: String,
     #[command(flatten)]
@@ -29,26 +29,26 @@ pub struct ScalingPlanArgs {
 /// What a sweep may cost and what it is made of.
 #[derive(Args)]
 pub struct PlanOptions {
-    /// How long the whole sweep may take; 15 when absent.
-    #[arg(long, value_name = "N", value_parser = positive)]
+    /// Time for the whole sweep in minutes. Default: 15.
+    #[arg(long, value_name = "N", value_parser = numbers::positive)]
     minutes: Option<f64>,
-    /// How much arithmetic all runs together may be (6·N·D each), instead of a time.
-    #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "minutes")]
+    /// Compute budget of all runs together in FLOPs (6·N·D each), instead of a time.
+    #[arg(long, value_name = "N", value_parser = numbers::positive, conflicts_with = "minutes")]
     flops: Option<f64>,
-    /// How often the longest runs may go through the data; 1 when absent. More than 4 needs --repeated.
-    #[arg(long, value_name = "N", value_parser = positive)]
+    /// Maximum number of epochs of the longest runs. Default: 1. More than 4 needs --repeated.
+    #[arg(long, value_name = "N", value_parser = numbers::positive)]
     epochs: Option<f64>,
-    /// Fit the law of repeated data (Muennighoff et al. 2023), which knows that a token seen again is worth less.
+    /// Fit the law for repeated data (Muennighoff et al. 2023), in which repeated tokens are worth less.
     #[arg(long)]
     repeated: bool,
-    /// The widths to train, from small to large, instead of those that fit, for example 16,24,40,56.
+    /// Widths to train, from small to large, such as 16,24,40,56. Default: chosen for the budget.
     #[arg(long, value_name = "N,…", value_parser = widths)]
     widths: Option<Widths>,
-    /// The tokens of the longest runs, instead of as many as fit.
-    #[arg(long, value_name = "N", value_parser = positive)]
+    /// Tokens of the longest runs. Default: as many as fit into the budget.
+    #[arg(long, value_name = "N", value_parser = numbers::positive)]
     tokens: Option<f64>,
-    /// Change a setting of all runs, for example train.batch_size=8 or data.tokenizer=char.
-    #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
+    /// Change a setting of all runs, such as train.batch_size=8 or data.tokenizer=char.
+    #[arg(long = "set", value_name = "SECTION.KEY=VALUE", value_parser = numbers::change)]
     changes: Vec<String>,
 }
 

@@ -1,9 +1,9 @@
 //! `minigpt scaling predict`: the loss of a size and a number of tokens, or the best size for a budget.
 
-use super::positive;
 use super::report::{FitReport, largest};
 use super::runs::RunsArgs;
 use super::words::{self, range, short};
+use crate::arguments::numbers;
 use crate::language::messages::scaling as message;
 use crate::{output, screen};
 use anyhow::{Result, ensure};
@@ -16,17 +16,17 @@ use serde::Serialize;
 pub struct ScalingPredictArgs {
     #[command(flatten)]
     runs: RunsArgs,
-    /// N: the size of the model, counted as in the runs.
-    #[arg(long, value_name = "N", value_parser = positive, required_unless_present = "flops")]
+    /// N: model size in parameters, counted as in the runs.
+    #[arg(long, value_name = "N", value_parser = numbers::positive, required_unless_present = "flops")]
     parameters: Option<f64>,
-    /// D: the tokens that it learns from; as many as --flops has left for that size when absent.
-    #[arg(long, value_name = "N", value_parser = positive, requires = "parameters", required_unless_present = "flops")]
+    /// D: training tokens. Default: as many as --flops leaves for that size.
+    #[arg(long, value_name = "N", value_parser = numbers::positive, requires = "parameters", required_unless_present = "flops")]
     tokens: Option<f64>,
-    /// How many of these tokens are different, with --repeated.
-    #[arg(long, value_name = "N", value_parser = positive, requires = "repeated")]
+    /// With --repeated: number of unique tokens.
+    #[arg(long, value_name = "N", value_parser = numbers::positive, requires = "repeated")]
     unique: Option<f64>,
-    /// A budget of 6·N·D: the best size for it, and the tokens that it leaves.
-    #[arg(long, value_name = "N", value_parser = positive)]
+    /// Compute budget 6·N·D: predicts the best size and its tokens.
+    #[arg(long, value_name = "N", value_parser = numbers::positive)]
     flops: Option<f64>,
     /// Print one JSON value.
     #[arg(long)]

@@ -20,18 +20,18 @@ use std::time::Instant;
 
 #[derive(Args)]
 pub struct ScalingRunArgs {
-    /// What to learn from: a text, a folder of texts, questions and answers, prepared tokens, or builtin.
+    /// Training data: text, a folder of texts, questions and answers, prepared tokens, or builtin.
     #[arg(value_name = "DATA", required_unless_present = "resume")]
     data: Option<String>,
     #[command(flatten)]
     options: PlanOptions,
-    /// The sweep's folder; runs/scaling- and the name of the data when absent.
+    /// Folder of the sweep. Default: runs/scaling- and the name of the data.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Go on with the sweep in that folder.
+    /// Resume the sweep in that folder.
     #[arg(long)]
     resume: bool,
-    /// Say nothing until the end.
+    /// Print nothing until the end.
     #[arg(long)]
     quiet: bool,
     /// Print one JSON value.
@@ -60,7 +60,7 @@ pub fn run(args: &ScalingRunArgs) -> Result<()> {
         }
         (false, None) => bail!(message::NameAText),
     };
-    stop::watch(Some(stop::NOTE))?;
+    stop::watch(Some(stop::note()))?;
     let watch = Watch::new(&sweep, args.quiet);
     let ended = sweep.run(&watch, stop::requested());
     watch.bar.finish_and_clear();

@@ -1,6 +1,6 @@
 //! Which runs a law is fitted to: those of a sweep, or of any table.
 
-use super::positive;
+use crate::arguments::numbers;
 use crate::language::messages::scaling as message;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -13,22 +13,22 @@ const LARGEST: u64 = 1 << 28;
 
 #[derive(Args)]
 pub struct RunsArgs {
-    /// A sweep's folder, or a CSV file of runs.
+    /// Folder of a sweep, or a CSV file of runs.
     #[arg(value_name = "SWEEP|CSV", required_unless_present = "csv")]
     sweep: Option<PathBuf>,
-    /// A table of runs, one a row, with names on top.
+    /// CSV file with one run per row and column names in the first row.
     #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
     csv: Option<PathBuf>,
-    /// Which columns mean what, for example parameters=N,tokens=D,loss=loss; unique= names that of different tokens.
+    /// Column names, such as parameters=N,tokens=D,loss=loss; unique= is the number of unique tokens.
     #[arg(long, value_name = "NAME=COLUMN,…", value_delimiter = ',', value_parser = pair)]
     columns: Vec<Condition>,
-    /// Only rows in which a column says this, for example dataset=c4_original; may be repeated.
+    /// Use only rows with this value in a column, such as dataset=c4_original; can be repeated.
     #[arg(long = "where", value_name = "COLUMN=VALUE", value_parser = pair)]
     conditions: Vec<Condition>,
-    /// The residual of ln L from which it counts less; from runs that were repeated, or 0.001, when absent.
-    #[arg(long, value_name = "N", value_parser = positive)]
+    /// Residual of ln L above which the Huber loss is linear. Default: from repeated runs, or 0.001.
+    #[arg(long, value_name = "N", value_parser = numbers::positive)]
     delta: Option<f64>,
-    /// Fit the law of repeated data (Muennighoff et al. 2023) as well.
+    /// Also fit the law for repeated data (Muennighoff et al. 2023).
     #[arg(long)]
     pub repeated: bool,
 }

@@ -20,9 +20,9 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// How a request is written down.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// For humans.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 

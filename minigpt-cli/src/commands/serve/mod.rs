@@ -5,6 +5,7 @@ mod log;
 mod named;
 mod page;
 
+use crate::arguments::numbers;
 use crate::language::local;
 use crate::language::messages::serve as message;
 use crate::models::{ContextArgs, LoadArgs};
@@ -27,70 +28,70 @@ use std::time::Duration;
 const SLOTS: usize = 16;
 const SLOT_BYTES: u64 = 1 << 30;
 
-/// Serve models over HTTP, as OpenAI's and llama.cpp's clients know it.
+/// Serve models over HTTP with OpenAI's and llama.cpp's APIs.
 #[derive(Args)]
 pub struct ServeArgs {
-    /// Models, as --model takes them.
+    /// Models, as for --model.
     #[arg(value_name = "[NAME=]MODEL")]
     in_position: Vec<String>,
-    /// A model: a model folder, a run, a GGUF file, nanoGPT's ckpt.pt or hf:owner/name; NAME=MODEL gives it the name that
-    /// clients use. May be given several times; the first is used where a client names none. The last demo's when absent.
+    /// Model to serve: a model folder, a run, a GGUF file, nanoGPT's ckpt.pt or hf:owner/name; NAME=MODEL sets its name
+    /// for clients. Can be repeated; requests without a model use the first. Default: the latest demo.
     #[arg(short, long = "model", value_name = "[NAME=]MODEL")]
     models: Vec<String>,
-    /// Another name of the first model; may be given several times.
+    /// Another name for the first model; can be repeated.
     #[arg(short, long, value_name = "NAME")]
     alias: Vec<String>,
-    /// Where to listen: an address or a name of this machine.
+    /// Address or host name to listen on.
     #[arg(long, default_value = "127.0.0.1")]
     host: String,
-    /// The port; 0 takes a free one.
-    #[arg(long, default_value_t = 8080)]
+    /// Port; 0 for any free port.
+    #[arg(long, default_value_t = 8080, value_parser = numbers::whole::<u16>)]
     port: u16,
-    /// A key that clients must send; may be given several times. MINIGPT_API_KEY says the same, unseen by other users.
+    /// API key that clients must send; can be repeated. MINIGPT_API_KEY does the same without showing it to other users.
     #[arg(long = "api-key", value_name = "KEY")]
     api_keys: Vec<String>,
-    /// An origin whose pages may use the server, such as https://chat.example.org, app://obsidian.md or chrome-extension://*; *
-    /// for all. May be given several times.
+    /// Origin whose pages may use the server, such as https://chat.example.org, app://obsidian.md or
+    /// chrome-extension://*; * for all. Can be repeated.
     #[arg(long = "cors-origin", value_name = "ORIGIN")]
     cors_origins: Vec<String>,
-    /// A name by which clients may reach the server, such as host.docker.internal; may be given several times.
+    /// Host name by which clients may reach the server, such as host.docker.internal; can be repeated.
     #[arg(long = "allowed-host", value_name = "NAME")]
     allowed_hosts: Vec<String>,
-    /// Refuse requests that name a model which is not served; otherwise the only model answers to any name.
+    /// Refuse requests for unknown models; otherwise a single model answers to any name.
     #[arg(long)]
     strict_model: bool,
-    /// Texts that are written at once [default: 16, or as many as keep their keys and values below 1 GiB]
-    #[arg(long, visible_alias = "np", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    /// Texts to generate at the same time [default: 16, or as many as fit into 1 GiB of key/value cache]
+    #[arg(long, visible_alias = "np", value_name = "N", value_parser = numbers::within::<u16>(1, 1024))]
     parallel: Option<u16>,
-    /// Requests that may wait for one of these; more are refused.
-    #[arg(long, value_name = "N", default_value_t = 256)]
+    /// Maximum number of waiting requests; further ones are refused.
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = numbers::whole::<usize>)]
     max_queue: usize,
-    /// How long a step should take, in milliseconds: a long prompt makes others wait no longer than about this.
-    #[arg(long, value_name = "MS", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..))]
+    /// Target time per step in milliseconds: a long prompt delays other requests by about this at most.
+    #[arg(long, value_name = "MS", default_value_t = 60, value_parser = numbers::at_least::<u16>(1))]
     step_ms: u16,
     #[command(flatten)]
     load: LoadArgs,
     #[command(flatten)]
     window: ContextArgs,
-    /// Seconds in which a client must take the next bytes of its answer.
-    #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Seconds a client has to read the next bytes of its answer.
+    #[arg(long, value_name = "S", default_value_t = 600, value_parser = numbers::at_least::<u32>(1))]
     timeout: u32,
-    /// Seconds that running requests get when the server is told to stop.
-    #[arg(long, value_name = "S", default_value_t = 10)]
+    /// Seconds that running requests have to finish when the server stops.
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = numbers::whole::<u32>)]
     shutdown_timeout: u32,
-    /// How requests are written down on standard error, one a line.
+    /// Format of the request log on standard error, one line per request.
     #[arg(long, value_enum, default_value = "text")]
     log_format: LogFormat,
-    /// A folder with training runs, for the page.
+    /// Folder of training runs to show on the page.
     #[arg(long, value_name = "FOLDER")]
     runs: Option<PathBuf>,
-    /// Serve the interfaces alone, and no page.
+    /// Serve only the APIs, without the page.
     #[arg(long)]
     no_page: bool,
-    /// Open the server in a browser.
+    /// Open the page in a browser.
     #[arg(long)]
     open: bool,
-    /// Say where the server is as JSON on standard output, once it answers.
+    /// Print the server's address as JSON on standard output when it is ready.
     #[arg(long)]
     json: bool,
 }

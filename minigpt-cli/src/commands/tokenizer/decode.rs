@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 pub(super) struct DecodeArgs {
     #[command(flatten)]
     tokenizer: Choice,
-    /// The ids, such as 15496,995; standard input otherwise.
+    /// Token ids, such as 15496,995. Default: standard input.
     #[arg(value_name = "IDS")]
     ids: Vec<String>,
-    /// Show padding too (<pad>), which is otherwise left out.
+    /// Show padding (<pad>), which is left out otherwise.
     #[arg(long)]
     special: bool,
     /// Print {"text"} as JSON.

@@ -1,6 +1,7 @@
 //! `minigpt tokenizer encode`: text to ids, which go to standard output, and a view of the pieces beside them.
 
 use super::{Choice, pieces};
+use crate::arguments::numbers;
 use crate::input::{self, MOST_TO_ENCODE};
 use crate::language::messages::tokenizer as message;
 use crate::output;
@@ -14,14 +15,14 @@ use std::io::IsTerminal;
 pub(super) struct EncodeArgs {
     #[command(flatten)]
     tokenizer: Choice,
-    /// The text; standard input otherwise.
+    /// Text. Default: standard input.
     #[arg(value_name = "TEXT")]
     text: Option<String>,
-    /// Special tokens such as <|endoftext|> mean what they say; otherwise they are ordinary text.
+    /// Read special tokens such as <|endoftext|> as such; otherwise they are ordinary text.
     #[arg(long)]
     special: bool,
-    /// Cut the ids, or fill them with <pad>, to this many; --json then has a mask too, 1 for text and 0 for padding.
-    #[arg(long, value_name = "N")]
+    /// Truncate or pad (with <pad>) to this many ids; --json then includes a mask, 1 for text and 0 for padding.
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<usize>)]
     max_length: Option<usize>,
     /// Print {"ids", "tokens", "count"} as JSON.
     #[arg(long)]

@@ -13,7 +13,7 @@ use minigpt_formats::OnDisk;
 use minigpt_tokenizer::Tokenizer;
 use std::path::{Path, PathBuf};
 
-/// Train a tokenizer, or turn text into ids and back.
+/// Train a tokenizer, or convert between text and token ids.
 #[derive(Args)]
 pub struct TokenizerArgs {
     #[command(subcommand)]
@@ -22,11 +22,11 @@ pub struct TokenizerArgs {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Learn a vocabulary from text.
+    /// Train a tokenizer on text.
     Train(train::TrainArgs),
-    /// Turn text from standard input into ids.
+    /// Turn text into token ids.
     Encode(encode::EncodeArgs),
-    /// Turn ids from standard input into text.
+    /// Turn token ids into text.
     Decode(decode::DecodeArgs),
 }
 
@@ -42,10 +42,10 @@ pub fn run(args: &TokenizerArgs) -> Result<()> {
 /// Which tokenizer to use.
 #[derive(Args)]
 struct Choice {
-    /// `gpt2`, a tokenizer.json, a word2id/id2word vocabulary file, or a folder that holds a tokenizer.
+    /// Tokenizer: `gpt2`, a tokenizer.json, a word2id/id2word vocabulary file, or a folder with a tokenizer.
     #[arg(long, value_name = "gpt2|PATH", default_value = "gpt2")]
     tokenizer: PathBuf,
-    /// The tokenizer of this model: a model folder, a run, a GGUF file, a ckpt.pt, or hf:owner/name.
+    /// Use the tokenizer of this model: a model folder, a run, a GGUF file, a ckpt.pt, or hf:owner/name.
     #[arg(short, long, value_name = models::NAME, conflicts_with = "tokenizer")]
     model: Option<PathBuf>,
 }

@@ -1,5 +1,6 @@
 //! `minigpt tokenizer train`: learn a vocabulary from text.
 
+use crate::arguments::{self, numbers};
 use crate::commands::data::reading::ReadingArgs;
 use crate::language::local;
 use crate::language::messages::tokenizer as message;
@@ -21,24 +22,23 @@ const VOCABULARY: &str = "vocabulary.json";
 
 #[derive(Args)]
 pub(super) struct TrainArgs {
-    /// Text to learn from: a file, a folder, or - for standard input; of examples, the questions and answers. Several
-    /// are learnt from together.
+    /// Training text: files, folders, or - for standard input; of examples, their questions and answers.
     #[arg(required = true, value_name = "FILE|FOLDER|-")]
     input: Vec<PathBuf>,
-    /// Pairs of bytes that come often together, or one token a character.
+    /// Byte-pair encoding, or one token per character.
     #[arg(long, value_enum, default_value = "bpe")]
     kind: Kind,
-    /// How many tokens in all, with the 256 bytes and the special ones.
-    #[arg(long, value_name = "N")]
+    /// Vocabulary size, including the 256 bytes and the special tokens.
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<usize>)]
     vocab_size: Option<usize>,
-    /// A special token such as <pad>; the first is given id 0. May be given more than once. When absent: for questions and
-    /// answers <pad>, <unk> and <sep>.
+    /// Special token such as <pad>; the first gets id 0. Can be repeated. Default: <pad>, <unk> and <sep> for questions
+    /// and answers.
     #[arg(long = "special", value_name = "TOKEN")]
     specials: Vec<String>,
-    /// Join only pairs that are seen so often.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Merge only pairs that occur at least N times.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = numbers::whole::<u64>)]
     min_frequency: u64,
-    /// The folder to write.
+    /// Output folder.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
     /// Replace the tokenizer in that folder.
@@ -219,5 +219,5 @@ impl Learner {
 }
 
 fn usage(message: &str) -> anyhow::Error {
-    clap::Error::raw(ErrorKind::ValueValidation, format!("{message}\n")).into()
+    arguments::wrong(ErrorKind::ValueValidation, message.to_owned()).into()
 }

@@ -7,6 +7,7 @@ mod own_data;
 mod scores;
 mod watch;
 
+use crate::arguments::{self, nanogpt, numbers};
 use crate::commands::serve;
 use crate::device::DeviceKind;
 use crate::language::local;
@@ -28,55 +29,54 @@ use watch::Watch;
 
 pub(super) use own_data::announce as announce_suggestion;
 
-/// Train a model: on your own data with a recipe that suits it, or as a configuration says.
+/// Train a model, or resume training.
 #[derive(Args)]
 pub struct TrainArgs {
-    /// What to learn from: a text, a folder of texts, JSON lines, CSV, prepared tokens, - for standard input. With --config,
-    /// instead of its data.path.
-    #[arg(value_name = "DATA")]
-    data: Option<PathBuf>,
-    /// The run's configuration: a file, or one that is built in, for example shakespeare-cpu (`minigpt config list` shows
-    /// them). A run that is resumed has its own.
+    /// Training data: text, a folder of texts, JSON lines, CSV, prepared tokens, or - for standard input. Overrides
+    /// data.path of --config.
+    #[arg(value_name = "DATA", value_parser = nanogpt::data)]
+    pub data: Option<PathBuf>,
+    /// Configuration: a file, or a built-in one such as shakespeare-cpu (`minigpt config list` lists them). A resumed run
+    /// keeps its own.
     #[arg(long, value_name = "NAME|FILE")]
     config: Option<PathBuf>,
-    /// Change a setting, for example train.max_iters=100 or data.path=book.txt; --max_iters=100 does the same, for any setting
-    /// (`minigpt config settings` shows them). When a run is resumed: how long it is and how it is watched, nothing that would
-    /// make it another run.
-    #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
-    changes: Vec<String>,
-    /// How long to train: the number of steps is chosen for it, from their measured time; 5 where no configuration says how
-    /// many there are.
-    #[arg(long, value_name = "N", conflicts_with = "resume")]
-    minutes: Option<f64>,
-    /// The run's folder; runs/ and the name of the data or of the configuration when absent.
-    #[arg(long, value_name = "FOLDER")]
+    /// Change a setting, such as train.max_iters=100 or data.path=book.txt; --max_iters=100 does the same (`minigpt
+    /// config settings` lists all settings). On --resume, only settings for the length of the run and its output can
+    /// change.
+    #[arg(long = "set", value_name = "SECTION.KEY=VALUE", value_parser = numbers::change)]
+    pub changes: Vec<String>,
+    /// Training time in minutes; the number of steps follows from their measured time. Default: 5, or what the
+    /// configuration sets.
+    #[arg(long, value_name = "N", conflicts_with = "resume", value_parser = numbers::number)]
+    pub minutes: Option<f64>,
+    /// Run folder. Default: runs/ and the name of the data or configuration.
+    #[arg(long, aliases = ["out-dir", "output-dir"], value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Go on with the run in that folder, with its own settings and data. Data that is named must be the same, and may lie
-    /// elsewhere.
+    /// Resume the run in that folder, with its own settings and data. If data is given, it must be the same, but may have
+    /// moved.
     #[arg(long)]
-    resume: bool,
-    /// Start from the weights and the tokenizer of this model (fine-tuning): whatever --model takes elsewhere, for example
-    /// runs/novel. It keeps its shape.
-    #[arg(long, value_name = models::NAME, conflicts_with = "resume")]
-    from: Option<PathBuf>,
-    /// Stop after so many minutes, counted from this start.
-    #[arg(long, value_name = "N")]
+    pub resume: bool,
+    /// Fine-tune this model: start from its weights, shape and tokenizer. Any model that other commands accept, such as
+    /// runs/novel.
+    #[arg(long, alias = "model-name-or-path", value_name = models::NAME, conflicts_with = "resume")]
+    pub from: Option<PathBuf>,
+    /// Stop after N minutes, counted from this start.
+    #[arg(long, value_name = "N", value_parser = numbers::number)]
     max_minutes: Option<f64>,
-    /// Only measure the validation loss: of the run in the folder, or else of the model that one would begin with. Nothing is
-    /// trained or written.
+    /// Only measure the validation loss of the run, or of the initial model of a new run. Nothing is trained or written.
     #[arg(long, conflicts_with_all = ["minutes", "max_minutes", "ranks", "serve"])]
     eval_only: bool,
-    /// Train as so many ranks, as several machines would under mpirun, but with threads of this process. The weights are
-    /// those of any other number of ranks with the same train.parts, to the bit.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// Train with N ranks as threads of this process, as N machines would under mpirun. The weights are bit-identical for
+    /// any number of ranks with the same train.parts.
+    #[arg(long, value_name = "N", value_parser = numbers::within::<u16>(1, 64))]
     ranks: Option<u16>,
-    /// Show the run as it goes, in a browser: starts a server for this machine alone, as long as the run lasts.
+    /// Show the training live in a browser (a server for this machine only, until the run ends).
     #[arg(long)]
     serve: bool,
-    /// Say nothing until the end.
+    /// Print nothing until the end.
     #[arg(long)]
     quiet: bool,
-    /// Where to compute.
+    /// Device to compute on.
     #[arg(long, value_enum, default_value = "cpu")]
     device: DeviceKind,
 }
@@ -92,7 +92,7 @@ const PROSE: &str = "a model trained on text goes on with a text in its style; i
 /// Runs the command.
 pub fn run(args: &TrainArgs) -> Result<()> {
     if args.data.is_none() && args.config.is_none() && !args.resume {
-        return Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, format!("{NOTHING}\n")).into());
+        return Err(arguments::wrong(ErrorKind::MissingRequiredArgument, NOTHING.to_owned()).into());
     }
     let device = args.device.open()?;
     if args.eval_only {
@@ -136,7 +136,7 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
     if let (true, Some(config)) = (args.resume, &args.config) {
         announce_unused(config, &run.config);
     }
-    stop::watch(Some(stop::NOTE))?;
+    stop::watch(Some(stop::note()))?;
     if !args.quiet {
         run.notes.iter().for_each(|note| output::note(note));
     }

@@ -3,6 +3,7 @@
 
 mod charts;
 mod chat;
+mod command_line;
 mod data;
 mod files;
 mod formats;
@@ -13,6 +14,7 @@ mod scaling;
 mod tokenizer;
 mod train;
 
+pub use command_line::clap_error;
 use std::error::Error;
 use std::fmt::Display;
 use std::io;
