@@ -2,7 +2,8 @@
 //! the program suggests.
 
 use crate::support::{
-    Place, SPECIAL, answer, assert_contains, characters, failure, fixture, minigpt, shown, small,
+    Place, SPECIAL, answer, assert_contains, characters, end_with_test, failure, fixture, minigpt, shown,
+    small,
 };
 use minigpt_model::Config;
 use serde_json::Value;
