@@ -20,18 +20,6 @@ pub fn elements(n: usize, seed: u64) -> Vec<f32> {
     random(&[n], seed).to_vec1().unwrap()
 }
 
-/// Whether this CPU can run the AVX2 kernels, whatever `MINIGPT_FORCE_PORTABLE` makes the dispatch choose. If it can't, says
-/// which test is skipped; to the stream itself, since the test harness would swallow an `eprintln!`.
-#[cfg(target_arch = "x86_64")]
-pub fn cpu_has_avx2(test: &str) -> bool {
-    use std::io::Write;
-    let has = super::simd::cpu_has_avx2();
-    if !has {
-        let _ = writeln!(std::io::stderr(), "SKIPPED, since this CPU has no AVX2: {test}");
-    }
-    has
-}
-
 /// Largest difference relative to the largest magnitude of `want`, or to 0.1 where all of `want` is smaller: what is
 /// zero by mathematics is noise by arithmetic.
 pub fn relative_difference(got: &Tensor, want: &Tensor) -> f32 {
