@@ -14,7 +14,7 @@ use minigpt_tokenizer::{END_OF_TEXT, SEP};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What the functions of this crate return.
+/// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why data could not be read, prepared, split, measured or fetched.

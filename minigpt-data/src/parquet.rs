@@ -35,7 +35,7 @@ pub(crate) fn read(input: &InputFile, each: Each) -> Result<()> {
     Ok(())
 }
 
-/// A value as JSON has it; what that does not know, such as a date, in words.
+/// A value as JSON; types that JSON lacks, such as dates, as text.
 #[cfg(feature = "parquet")]
 fn value(field: &parquet::record::Field) -> serde_json::Value {
     use parquet::record::Field;

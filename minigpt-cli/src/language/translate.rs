@@ -26,13 +26,26 @@ pub fn translated(message: &str) -> Cow<'_, str> {
 
 /// An error with all of its causes, in the chosen language.
 pub fn error(error: &anyhow::Error) -> String {
+    labeled_error(&causes(error))
+}
+
+/// The text of an error, marked as one in the chosen language.
+pub fn labeled_error(text: &str) -> String {
     match current() {
-        Language::En => format!("error: {error:#}"),
+        Language::En => format!("error: {text}"),
+        Language::Zh => format!("错误：{text}"),
+    }
+}
+
+/// The texts of an error and of its causes, in the chosen language.
+pub fn causes(error: &anyhow::Error) -> String {
+    match current() {
+        Language::En => format!("{error:#}"),
         Language::Zh => {
             let causes = error.chain().map(|cause| {
                 chinese::of_error(cause).unwrap_or_else(|| translated(&cause.to_string()).into_owned())
             });
-            format!("错误：{}", causes.collect::<Vec<_>>().join("："))
+            causes.collect::<Vec<_>>().join("：")
         }
     }
 }

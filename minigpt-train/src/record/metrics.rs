@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(problems, [(2, "expected ident"), (6, "expected value")]);
         let (mut metrics, warnings) = Metrics::resume(&path, 4);
         let said = warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-        assert!(said.contains("2 lines, the first of them line 2, are not records"), "{said}");
+        assert!(said.contains("2 lines, starting with line 2, are not records"), "{said}");
         assert!(metrics.append(&record(5)).unwrap().is_none());
         assert_eq!(steps(&path), [1, 3, 4, 5]);
         assert_eq!(fs::read_to_string(folder.path().join("metrics.jsonl.aside")).unwrap(), damaged);

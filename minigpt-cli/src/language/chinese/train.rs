@@ -153,7 +153,8 @@ impl Chinese for AbortReason {
             Self::Timeout { seconds } => format!(
                 "{seconds:.0} 秒没有收到其他进程的消息：有机器或网络停止响应。请从上一个检查点恢复训练"
             ),
-            Self::Failed(message) => outside(message),
+            // In the language of the run already.
+            Self::Failed(message) => message.clone(),
         }
     }
 }
