@@ -64,7 +64,7 @@ pub enum Error {
     #[error("{name} has no examples")]
     NoExamples { name: DataName },
 
-    #[error("{name}: within max_length {max_length}, none of the examples has anything to learn")]
+    #[error("{name}: within max_length {max_length} there is nothing to learn in any example")]
     NothingToLearn { name: DataName, max_length: usize },
 
     #[error(

@@ -146,7 +146,7 @@ fn a_damaged_log_or_picture_costs_no_step() {
         if damage.starts_with("echo") {
             assert_contains(
                 resumed.stderr(),
-                &["is not a record (expected value) and is left out", "metrics.jsonl.aside"],
+                &["is not a record (expected value) and was left out", "metrics.jsonl.aside"],
             );
             assert_contains(&runs.0.read_text("run/metrics.jsonl.aside"), &["# note"]);
             assert!(!runs.0.read_text("run/metrics.jsonl").contains('#'));
@@ -183,7 +183,7 @@ fn no_link_leads_a_run_out_of_its_folder() {
             let refused = file == &"config.toml" || (i == 0 && link.contains("-sf"));
             assert_eq!(resumed.failed(), refused, "{link}: {}", resumed.stderr());
             if i == 0 && refused {
-                assert_contains(resumed.stderr(), &["run/.lock is a link", "remove the link"]);
+                assert_contains(resumed.stderr(), &["run/.lock is a symbolic link", "remove the link"]);
             }
         }
     }
