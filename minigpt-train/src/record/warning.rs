@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// A line of a log that is not a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage {
+pub struct DamagedLine {
     /// Line number from 1.
     pub line: usize,
     /// The parser's message.
@@ -25,7 +25,7 @@ pub enum Warning {
         /// The log.
         path: PathBuf,
         /// Those lines, at least one.
-        damaged: Vec<Damage>,
+        damaged: Vec<DamagedLine>,
         /// The copy of the log as it was.
         copy: PathBuf,
     },
@@ -70,7 +70,7 @@ impl Display for Warning {
             Self::Damaged { path, damaged, copy } => {
                 let (path, copy) = (path.display(), copy.display());
                 match &damaged[..] {
-                    [Damage { line, problem }] => write!(
+                    [DamagedLine { line, problem }] => write!(
                         f,
                         "{path}: line {line} is not a record ({problem}) and was left out; the original file is {copy}"
                     ),
