@@ -124,10 +124,10 @@ mod tests {
             .unwrap();
             assert_eq!(read, rows.map(|row| row.map(str::to_owned).to_vec()), "{compression:?}");
         }
-        let described = Source::open(dir.path(), None, &ReadOptions::default()).unwrap().describe().unwrap();
+        let described = Source::open(dir.path(), None, &ReadOptions::default()).unwrap().describe().unwrap().to_string();
         assert_eq!(described, "Parquet of questions and answers");
         write(&path, ["title", "text"], &rows, Compression::SNAPPY);
-        let described = Source::open(&path, None, &ReadOptions::default()).unwrap().describe().unwrap();
+        let described = Source::open(&path, None, &ReadOptions::default()).unwrap().describe().unwrap().to_string();
         assert_eq!(described, "Parquet of texts");
     }
 
