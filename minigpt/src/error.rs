@@ -9,7 +9,7 @@ use crate::model_place::NoModel;
 use crate::run::RunError;
 use crate::settings::SettingError;
 use crate::sweep::SweepError;
-use std::fmt;
+use minigpt_files::Action;
 use std::path::PathBuf;
 
 /// The crate's result.
@@ -108,25 +108,4 @@ pub enum Error {
     /// Training failed.
     #[error(transparent)]
     Train(#[from] minigpt_train::Error),
-}
-
-/// What was being done with a file or folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Action {
-    Create,
-    Read,
-    Remove,
-    Write,
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(match self {
-            Self::Create => "create",
-            Self::Read => "read",
-            Self::Remove => "remove",
-            Self::Write => "write",
-        })
-    }
 }

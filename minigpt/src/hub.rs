@@ -1,12 +1,13 @@
 //! Models of the Hugging Face hub: found by name, downloaded into a cache, verified, and used from there offline.
 
-use crate::error::{Action, Error, Result};
+use crate::error::{Error, Result};
 use crate::hub_cache::{CheckedFiles, State};
 use crate::hub_error::HubError;
 use crate::hub_listing::{Listing, Sibling, is_plain};
 use minigpt_data::{
     AccessToken, DownloadEvent, DownloadOptions, FileHash, Remote, download_file, download_text,
 };
+use minigpt_files::Action;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};

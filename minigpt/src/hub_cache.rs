@@ -3,9 +3,10 @@
 //! `checked.json` next to the files records for each its hash, and its length and modification time when the hash was last
 //! verified. A file whose length or modification time differs is hashed again.
 
-use crate::error::{Action, Error, Result};
+use crate::error::{Error, Result};
 use crate::hub_error::CacheProblem;
 use minigpt_data::{FileDamage, FileHash};
+use minigpt_files::Action;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};

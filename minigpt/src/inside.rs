@@ -1,7 +1,8 @@
 //! Looking inside a model folder: what `minigpt-insight` needs from a tokenizer, from decoding and from a run's folder.
 
-use crate::error::{Action, Error, Result};
+use crate::error::{Error, Result};
 use crate::model_folder::ModelFolder;
+use minigpt_files::Action;
 use minigpt_generate::{GenerationConfig, Sampler, processors, sampling};
 use minigpt_insight::{
     Boundary, ParsedSentence, Subject, TokenizedSentence, Walk, WalkChoice, WalkDraw, WalkFocus,
