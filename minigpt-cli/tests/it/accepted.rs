@@ -2,7 +2,8 @@
 //! the program suggests.
 
 use crate::support::{
-    Place, SPECIAL, answer, assert_contains, characters, failure, fixture, minigpt, shown, small,
+    Place, SPECIAL, answer, assert_contains, characters, end_with_test, failure, fixture, minigpt, shown,
+    small,
 };
 use minigpt_model::Config;
 use serde_json::Value;
@@ -215,7 +216,10 @@ fn characters_that_the_vocabulary_lacks_are_named() {
     let done = minigpt(&args).run().success();
     assert_contains(
         done.stderr(),
-        &["--prompt: '喜' × 2, '欢' × 1, '？' × 1 are not in the vocabulary and are left out", "--reference: 'x' × 1"],
+        &[
+            "--prompt: '喜' × 2, '欢' × 1, '？' × 1 are not in the vocabulary and are left out",
+            "--reference: 'x' × 1",
+        ],
     );
     let seen = answer(&args);
     assert_eq!(seen["unknown"], serde_json::json!(["x", "喜", "欢", "？"]));

@@ -88,7 +88,11 @@ const PROSE: &str = "a model trained on text goes on with a text in its style; i
 /// Runs the command.
 pub fn run(args: &TrainArgs) -> Result<()> {
     if args.data.is_none() && args.config.is_none() && !args.resume {
-        return Err(arguments::wrong(ErrorKind::MissingRequiredArgument, message::NothingToTrainOn.to_string()).into());
+        return Err(arguments::wrong(
+            ErrorKind::MissingRequiredArgument,
+            message::NothingToTrainOn.to_string(),
+        )
+        .into());
     }
     let device = args.device.open()?;
     if args.eval_only {
