@@ -40,7 +40,7 @@ pub fn snapshots(run: &Path) -> Result<Vec<Snapshot>> {
 }
 
 impl ModelFolder {
-    /// What ids are in words, for [`Subject::with_words`].
+    /// The text of ids, for [`Subject::with_words`].
     pub fn words(&self) -> impl Fn(&[u32]) -> Option<String> + '_ {
         |ids| {
             let tokenizer = self.tokenizer.as_ref()?;
@@ -90,7 +90,7 @@ impl ModelFolder {
     }
 
     /// Sentences of a treebank with the tokens of each word. One whose text the tokenizer does not give back whole is left out:
-    /// nobody could say which token is which word.
+    /// its tokens cannot be assigned to words.
     pub fn tokenize_sentences(&self, sentences: Vec<ParsedSentence>) -> Result<Vec<TokenizedSentence>> {
         let tokenizer = self.need_tokenizer()?;
         let mut tokenized = Vec::new();
