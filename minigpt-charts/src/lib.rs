@@ -5,7 +5,7 @@
 //! never writes a file and never prints.
 //!
 //! Begin with `line_chart.rs`, `bar_chart.rs` and `xy_chart.rs`, which say what a chart is. Each is drawn by files of its own (`*_svg.rs`,
-//! `*_terminal.rs`); `svg.rs` is the writer that both SVGs share, `axis.rs` finds round ticks, `points.rs` smooths and
+//! `*_terminal.rs`); `svg.rs` is the writer of all SVGs, `plot_svg.rs` draws legends and axes, `axis.rs` finds round ticks, `points.rs` smooths and
 //! thins, `width.rs` knows how wide a text is on a terminal, `columns.rs` puts texts side by side, `number.rs` how a number is told.
 //!
 //! ```
@@ -26,6 +26,7 @@ mod line_chart;
 mod line_svg;
 mod line_terminal;
 mod number;
+mod plot_svg;
 mod points;
 mod printable;
 mod svg;

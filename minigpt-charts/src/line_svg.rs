@@ -3,20 +3,14 @@
 use crate::axis::Scale;
 use crate::line_chart::{Curve, LineChart, Lines};
 use crate::number::decimal;
+use crate::plot_svg::{BOTTOM, COLOURS, Legend, Plot, WIDTH, style};
 use crate::points::{Point, envelope, lowest};
 use crate::svg::{Anchor, Page, Svg, escape};
-use crate::width::{cut, width};
-use std::fmt::Write;
+use crate::width::cut;
 
-const WIDTH: f64 = 800.0;
 const LEFT: f64 = 60.0;
-const RIGHT: f64 = 24.0;
-/// Height of the first row of the legend, and of each.
-const LEGEND: f64 = 78.0;
-const ROW: f64 = 22.0;
-/// Height between the axes, and below them.
+/// Height between the axes.
 const PLOT: f64 = 320.0;
-const BOTTOM: f64 = 54.0;
 
 /// More curves than this are shown without the noise of each.
 const NOISY_CURVES: usize = 4;
@@ -25,18 +19,6 @@ const SMOOTH_POINTS: usize = 4000;
 const MARKED_POINTS: usize = 700;
 /// A name with more columns than this is cut.
 const NAME: usize = 40;
-
-/// Colours of curves on a light and on a dark page.
-pub(crate) const COLOURS: [(&str, &str); 8] = [
-    ("#2f6db3", "#6ea8e6"),
-    ("#d4650b", "#f7a355"),
-    ("#2a8a57", "#5fc793"),
-    ("#8757c4", "#b999ec"),
-    ("#c43a44", "#f2848b"),
-    ("#0d8296", "#4fc4d7"),
-    ("#876340", "#c8a47c"),
-    ("#bd4f94", "#e890c6"),
-];
 
 const STYLE: &str = "\
   .best { font-weight: 600 }
@@ -49,10 +31,10 @@ const DARK: &str = "    circle { stroke: #1b1f27 }\n";
 pub(crate) fn draw(chart: &LineChart) -> String {
     let points = (SMOOTH_POINTS / chart.curves.len().max(1)).clamp(2, 300);
     let lines = chart.lines(points);
-    let legend = legend(chart, &lines);
-    let rows = legend.last().map_or(0, |entry| entry.row + 1);
-    let plot = Plot::new(chart, &lines, LEGEND + ROW * rows as f64);
-    let (light, dark) = style(chart.curves.len());
+    let legend = Legend::new(LEFT, legend_words(chart, &lines));
+    let plot = plot(chart, &lines, legend.bottom());
+    // A single curve has two colours.
+    let (light, dark) = style(STYLE, DARK, chart.curves.len().max(2));
     let mut svg = Svg::new(&Page {
         width: WIDTH,
         height: plot.bottom + BOTTOM,
@@ -61,44 +43,11 @@ pub(crate) fn draw(chart: &LineChart) -> String {
         subtitle: &chart.subtitle,
         style: (&light, &dark),
     });
-    draw_legend(&mut svg, &legend);
-    draw_axes(&mut svg, &plot);
+    legend.draw(&mut svg);
+    plot.draw_grid(&mut svg);
+    plot.draw_axes(&mut svg, plot.across.name);
     draw_curves(&mut svg, &plot, &lines, chart);
     svg.finish()
-}
-
-/// The rules of style with a colour for each curve; a single one has two.
-fn style(curves: usize) -> (String, String) {
-    let (mut light, mut dark) = (STYLE.to_owned(), DARK.to_owned());
-    for (i, (on_light, on_dark)) in COLOURS.iter().enumerate().take(curves.max(2)) {
-        // Writing to a string can't fail.
-        let _ = writeln!(light, "  .s{i} {{ stroke: {on_light} }} .f{i} {{ fill: {on_light} }}");
-        let _ = writeln!(dark, "    .s{i} {{ stroke: {on_dark} }} .f{i} {{ fill: {on_dark} }}");
-    }
-    (light, dark)
-}
-
-/// A line of the legend: what is drawn before which words, and where.
-struct Entry {
-    row: usize,
-    x: f64,
-    mark: String,
-    text: String,
-}
-
-/// The legend stands above the axes, where no curve can hide it.
-fn legend(chart: &LineChart, lines: &[Lines]) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
-    let (mut row, mut x) = (0, LEFT);
-    for (mark, text) in legend_words(chart, lines) {
-        let wide = 48.0 + 7.2 * width(&text) as f64;
-        if x > LEFT && x + wide > WIDTH - RIGHT + 20.0 {
-            (row, x) = (row + 1, LEFT);
-        }
-        entries.push(Entry { row, x, mark, text });
-        x += wide;
-    }
-    entries
 }
 
 fn legend_words(chart: &LineChart, lines: &[Lines]) -> Vec<(String, String)> {
@@ -124,61 +73,17 @@ fn legend_words(chart: &LineChart, lines: &[Lines]) -> Vec<(String, String)> {
     chart.curves.iter().zip(lines).enumerate().map(named).collect()
 }
 
-fn draw_legend(svg: &mut Svg, legend: &[Entry]) {
-    for Entry { row, x, mark, text } in legend {
-        let y = LEGEND + ROW * *row as f64;
-        svg.element(format_args!(
-            "<g transform=\"translate({x:.1} {y:.1})\">{mark}<text x=\"31\">{}</text></g>",
-            escape(text)
-        ));
-    }
+fn plot(chart: &LineChart, lines: &[Lines], top: f64) -> Plot {
+    let end = lines.iter().map(Lines::end).fold(0.0, f64::max);
+    let heights = lines.iter().filter_map(Lines::heights);
+    let heights = heights.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    let (low, high) = heights.unwrap_or((0.0, 1.0));
+    let (across, upward) = (chart.across(end), Scale::upward(low, high));
+    Plot { left: LEFT, top, bottom: top + PLOT, across, upward }
 }
 
-/// Where points are on the page.
-struct Plot {
-    across: Scale,
-    upward: Scale,
-    top: f64,
-    bottom: f64,
-}
-
-impl Plot {
-    fn new(chart: &LineChart, lines: &[Lines], top: f64) -> Self {
-        let end = lines.iter().map(Lines::end).fold(0.0, f64::max);
-        let heights = lines.iter().filter_map(Lines::heights);
-        let heights = heights.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-        let (low, high) = heights.unwrap_or((0.0, 1.0));
-        Plot { across: chart.across(end), upward: Scale::upward(low, high), top, bottom: top + PLOT }
-    }
-
-    fn x(&self, value: f64) -> f64 {
-        LEFT + self.across.part(value) * (WIDTH - LEFT - RIGHT)
-    }
-
-    /// What is far outside is drawn a little outside, where it is cut off.
-    fn y(&self, height: f64) -> f64 {
-        self.bottom - self.upward.part(height).clamp(-0.5, 1.5) * PLOT
-    }
-
-    fn at(&self, &(x, y): &Point) -> (f64, f64) {
-        (self.x(x), self.y(y))
-    }
-}
-
-fn draw_axes(svg: &mut Svg, plot: &Plot) {
-    let (right, top, bottom) = (WIDTH - RIGHT, plot.top, plot.bottom);
-    for tick in &plot.upward.ticks {
-        let y = plot.y(tick.at);
-        svg.line("grid", (LEFT, y), (right, y));
-        svg.text("small", Anchor::End, (LEFT - 9.0, y + 4.0), &tick.label);
-    }
-    for tick in &plot.across.ticks {
-        let x = plot.x(tick.at);
-        svg.line("grid", (x, top), (x, bottom));
-        svg.text("small", Anchor::Middle, (x, bottom + 19.0), &tick.label);
-    }
-    svg.path("axis", [(LEFT, top), (LEFT, bottom), (right, bottom)]);
-    svg.text("", Anchor::Middle, ((LEFT + right) / 2.0, bottom + 42.0), plot.across.name);
+fn at(plot: &Plot, &(x, y): &Point) -> (f64, f64) {
+    (plot.x(x), plot.y(y))
 }
 
 fn draw_curves(svg: &mut Svg, plot: &Plot, lines: &[Lines], chart: &LineChart) {
@@ -192,11 +97,11 @@ fn draw_curves(svg: &mut Svg, plot: &Plot, lines: &[Lines], chart: &LineChart) {
     for (i, one) in lines.iter().enumerate().filter(|_| lines.len() <= NOISY_CURVES) {
         let class = if alone { "raw" } else { "raw faint" };
         let thinned = envelope(&one.noisy, 400);
-        svg.path(&format!("{class} s{i}"), thinned.iter().map(|point| plot.at(point)));
+        svg.path(&format!("{class} s{i}"), thinned.iter().map(|point| at(plot, point)));
     }
     for (i, one) in lines.iter().enumerate() {
         let class = format!("{} s{}", if alone { "line" } else { "thin" }, i % COLOURS.len());
-        svg.path(&class, one.smoothed.iter().map(|point| plot.at(point)));
+        svg.path(&class, one.smoothed.iter().map(|point| at(plot, point)));
     }
     let at_most = (MARKED_POINTS / lines.len().max(1)).clamp(3, 140);
     for (i, (one, curve)) in lines.iter().zip(&chart.curves).enumerate() {
@@ -211,11 +116,11 @@ fn draw_curves(svg: &mut Svg, plot: &Plot, lines: &[Lines], chart: &LineChart) {
 
 /// A line with points, which tell their numbers to whoever points at them.
 fn draw_marked(svg: &mut Svg, plot: &Plot, colour: usize, name: &str, points: &[Point]) {
-    svg.path(&format!("line s{colour}"), points.iter().map(|point| plot.at(point)));
+    svg.path(&format!("line s{colour}"), points.iter().map(|point| at(plot, point)));
     let radius = if points.len() > 60 { 2.5 } else { 3.5 };
     let name = escape(&cut(name, NAME));
     for point in points {
-        let (x, y) = plot.at(point);
+        let (x, y) = at(plot, point);
         let height = decimal(point.1, 3);
         svg.element(format_args!(
             "<circle class=\"f{colour}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\">\
@@ -227,7 +132,7 @@ fn draw_marked(svg: &mut Svg, plot: &Plot, colour: usize, name: &str, points: &[
 /// Writes the lowest marked height of a single curve at its point.
 fn draw_best(svg: &mut Svg, plot: &Plot, lines: &Lines) {
     let Some(best) = lines.best() else { return };
-    let (x, y) = plot.at(&best);
+    let (x, y) = at(plot, &best);
     let (x, anchor) = if x > WIDTH - 80.0 { (x + 10.0, Anchor::End) } else { (x, Anchor::Middle) };
     let above = if y - plot.top > 24.0 { -12.0 } else { 22.0 };
     svg.text("best f1", anchor, (x, y + above), &decimal(best.1, 3));

@@ -1,23 +1,16 @@
 //! A chart of points over a logarithmic axis as an SVG file.
 
 use crate::axis::Scale;
-use crate::line_svg::COLOURS;
 use crate::number::decimal;
+use crate::plot_svg::{BOTTOM, COLOURS, Legend, Plot, RIGHT, WIDTH, style};
 use crate::points::{Point, ends};
 use crate::svg::{Anchor, Page, Svg, escape};
-use crate::width::{cut, width};
+use crate::width::cut;
 use crate::xy_chart::{Series, XyChart};
-use std::fmt::Write;
 
-const WIDTH: f64 = 800.0;
 const LEFT: f64 = 64.0;
-const RIGHT: f64 = 24.0;
-/// Height of the first row of the legend, and of each.
-const LEGEND: f64 = 78.0;
-const ROW: f64 = 22.0;
-/// Height between the axes, and below them.
+/// Height between the axes.
 const PLOT: f64 = 340.0;
-const BOTTOM: f64 = 54.0;
 /// A name with more columns than this is cut.
 const NAME: usize = 32;
 /// Beyond this a number is as good as infinite.
@@ -32,15 +25,9 @@ const DARK: &str = "    circle { stroke: #1b1f27 }\n";
 
 pub(crate) fn draw(chart: &XyChart) -> String {
     let series: Vec<Series> = chart.series.iter().map(shown).collect();
-    let legend = legend(&series);
-    let rows = legend.last().map_or(0, |entry| entry.row + 1);
-    let plot = Plot::new(&series, &chart.levels, LEGEND + ROW * rows as f64);
-    let (mut light, mut dark) = (STYLE.to_owned(), DARK.to_owned());
-    for (i, (on_light, on_dark)) in COLOURS.iter().enumerate().take(series.len()) {
-        // Writing to a string can't fail.
-        let _ = writeln!(light, "  .s{i} {{ stroke: {on_light} }} .f{i} {{ fill: {on_light} }}");
-        let _ = writeln!(dark, "    .s{i} {{ stroke: {on_dark} }} .f{i} {{ fill: {on_dark} }}");
-    }
+    let legend = Legend::new(LEFT, series.iter().enumerate().filter_map(legend_words));
+    let plot = plot(&series, &chart.levels, legend.bottom());
+    let (light, dark) = style(STYLE, DARK, series.len());
     let mut svg = Svg::new(&Page {
         width: WIDTH,
         height: plot.bottom + BOTTOM,
@@ -49,7 +36,7 @@ pub(crate) fn draw(chart: &XyChart) -> String {
         subtitle: &chart.subtitle,
         style: (&light, &dark),
     });
-    draw_legend(&mut svg, &legend);
+    legend.draw(&mut svg);
     draw_axes(&mut svg, &plot, chart);
     for (i, one) in series.iter().enumerate() {
         draw_series(&mut svg, &plot, i % COLOURS.len(), one);
@@ -75,107 +62,44 @@ fn shown(series: &Series) -> Series {
     }
 }
 
-/// A line of the legend: what is drawn before which words, and where.
-struct Entry {
-    row: usize,
-    x: f64,
-    mark: String,
-    text: String,
+/// The mark of a series in the legend, and its name if it has one.
+fn legend_words((i, series): (usize, &Series)) -> Option<(String, String)> {
+    let colour = i % COLOURS.len();
+    let line = if series.line.is_empty() {
+        String::new()
+    } else {
+        format!("<path class=\"line s{colour}\" d=\"M0 -4h24\"/>")
+    };
+    let mark = format!("{line}<circle class=\"f{colour}\" cx=\"12\" cy=\"-4\" r=\"3.5\"/>");
+    (!series.name.is_empty()).then(|| (mark, series.name.clone()))
 }
 
-fn legend(series: &[Series]) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
-    let (mut row, mut x) = (0, LEFT);
-    for (i, one) in series.iter().enumerate().filter(|(_, one)| !one.name.is_empty()) {
-        let colour = i % COLOURS.len();
-        let line = if one.line.is_empty() {
-            String::new()
-        } else {
-            format!("<path class=\"line s{colour}\" d=\"M0 -4h24\"/>")
-        };
-        let mark = format!("{line}<circle class=\"f{colour}\" cx=\"12\" cy=\"-4\" r=\"3.5\"/>");
-        let wide = 48.0 + 7.2 * width(&one.name) as f64;
-        if x > LEFT && x + wide > WIDTH - RIGHT + 20.0 {
-            (row, x) = (row + 1, LEFT);
-        }
-        entries.push(Entry { row, x, mark, text: one.name.clone() });
-        x += wide;
-    }
-    entries
+fn plot(series: &[Series], levels: &[f64], top: f64) -> Plot {
+    let points = || {
+        series.iter().flat_map(|one| {
+            let callout = one.callout.as_ref().map(|callout| callout.at);
+            one.dots.iter().chain(&one.line).chain(&one.dashed).copied().chain(callout)
+        })
+    };
+    let (left, right) = ends(points().map(|point| point.0)).unwrap_or((1.0, 10.0));
+    let levels = levels.iter().copied().filter(|level| level.abs() < FINITE);
+    let (low, high) = ends(points().map(|point| point.1).chain(levels)).unwrap_or((0.0, 1.0));
+    let (across, upward) = (Scale::logarithmic(left, right), Scale::upward(low, high));
+    Plot { left: LEFT, top, bottom: top + PLOT, across, upward }
 }
 
-fn draw_legend(svg: &mut Svg, legend: &[Entry]) {
-    for Entry { row, x, mark, text } in legend {
-        let y = LEGEND + ROW * *row as f64;
-        svg.element(format_args!(
-            "<g transform=\"translate({x:.1} {y:.1})\">{mark}<text x=\"31\">{}</text></g>",
-            escape(text)
-        ));
-    }
-}
-
-/// Where points are on the page.
-struct Plot {
-    across: Scale,
-    upward: Scale,
-    top: f64,
-    bottom: f64,
-}
-
-impl Plot {
-    fn new(series: &[Series], levels: &[f64], top: f64) -> Self {
-        let points = || {
-            let all = |one: &Series| {
-                let callout = one.callout.as_ref().map(|callout| callout.at);
-                one.dots
-                    .iter()
-                    .chain(&one.line)
-                    .chain(&one.dashed)
-                    .copied()
-                    .chain(callout)
-                    .collect::<Vec<_>>()
-            };
-            series.iter().flat_map(all)
-        };
-        let (left, right) = ends(points().map(|point| point.0)).unwrap_or((1.0, 10.0));
-        let levels = levels.iter().copied().filter(|level| level.abs() < FINITE);
-        let (low, high) = ends(points().map(|point| point.1).chain(levels)).unwrap_or((0.0, 1.0));
-        let upward = Scale::upward(low, high);
-        Plot { across: Scale::logarithmic(left, right), upward, top, bottom: top + PLOT }
-    }
-
-    fn x(&self, log: f64) -> f64 {
-        LEFT + self.across.part(log).clamp(-0.5, 1.5) * (WIDTH - LEFT - RIGHT)
-    }
-
-    fn y(&self, height: f64) -> f64 {
-        self.bottom - self.upward.part(height).clamp(-0.5, 1.5) * PLOT
-    }
-
-    fn at(&self, &(x, y): &Point) -> (f64, f64) {
-        (self.x(x.ln()), self.y(y))
-    }
+fn at(plot: &Plot, &(x, y): &Point) -> (f64, f64) {
+    (plot.x(x.ln()), plot.y(y))
 }
 
 fn draw_axes(svg: &mut Svg, plot: &Plot, chart: &XyChart) {
-    let (right, top, bottom) = (WIDTH - RIGHT, plot.top, plot.bottom);
-    for tick in &plot.upward.ticks {
-        let y = plot.y(tick.at);
-        svg.line("grid", (LEFT, y), (right, y));
-        svg.text("small", Anchor::End, (LEFT - 9.0, y + 4.0), &tick.label);
-    }
-    for tick in &plot.across.ticks {
-        let x = plot.x(tick.at);
-        svg.line("grid", (x, top), (x, bottom));
-        svg.text("small", Anchor::Middle, (x, bottom + 19.0), &tick.label);
-    }
+    plot.draw_grid(svg);
     for &level in chart.levels.iter().filter(|level| level.abs() < FINITE) {
         let y = plot.y(level);
-        svg.line("level", (LEFT, y), (right, y));
+        svg.line("level", (LEFT, y), (WIDTH - RIGHT, y));
     }
-    svg.path("axis", [(LEFT, top), (LEFT, bottom), (right, bottom)]);
-    svg.text("", Anchor::Middle, ((LEFT + right) / 2.0, bottom + 42.0), &chart.x);
-    let middle = (top + bottom) / 2.0;
+    plot.draw_axes(svg, &chart.x);
+    let middle = (plot.top + plot.bottom) / 2.0;
     svg.element(format_args!(
         "<text text-anchor=\"middle\" transform=\"translate(18 {middle:.1}) rotate(-90)\">{}</text>",
         escape(&chart.y)
@@ -183,11 +107,11 @@ fn draw_axes(svg: &mut Svg, plot: &Plot, chart: &XyChart) {
 }
 
 fn draw_series(svg: &mut Svg, plot: &Plot, colour: usize, series: &Series) {
-    svg.path(&format!("line s{colour}"), series.line.iter().map(|point| plot.at(point)));
-    svg.path(&format!("dashed s{colour}"), series.dashed.iter().map(|point| plot.at(point)));
+    svg.path(&format!("line s{colour}"), series.line.iter().map(|point| at(plot, point)));
+    svg.path(&format!("dashed s{colour}"), series.dashed.iter().map(|point| at(plot, point)));
     let name = escape(&series.name);
     for point in &series.dots {
-        let ((x, y), height) = (plot.at(point), decimal(point.1, 3));
+        let ((x, y), height) = (at(plot, point), decimal(point.1, 3));
         svg.element(format_args!(
             "<circle class=\"f{colour}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"><title>{name} {height}</title></circle>"
         ));
@@ -197,7 +121,7 @@ fn draw_series(svg: &mut Svg, plot: &Plot, colour: usize, series: &Series) {
 /// A ring, the range behind it, and a word above it.
 fn draw_callout(svg: &mut Svg, plot: &Plot, colour: usize, series: &Series) {
     let Some(callout) = &series.callout else { return };
-    let (x, y) = plot.at(&callout.at);
+    let (x, y) = at(plot, &callout.at);
     if let Some((from, to)) =
         callout.range.filter(|(from, to)| *from > 1.0 / FINITE && *to < FINITE && from <= to)
     {

@@ -1,7 +1,7 @@
 //! The formats that models know, and a conversation in each of them.
 
+use crate::conversation::{Conversation, ConversationEnd, Message};
 use crate::error::Result;
-use crate::talk::{Message, Talk, TalkEnd};
 use crate::tools::{AnswerPart, ToolCall, ToolForm, ToolParser};
 use crate::{guarded, template};
 use minigpt_data::{ExampleFormat, QaEncoder, Record, Role, Turn};
@@ -45,7 +45,7 @@ impl Format {
 
     /// The ids of these turns, up to where the model is to speak.
     pub fn encode(&self, tokenizer: &Tokenizer, turns: &[Turn]) -> Result<Vec<u32>> {
-        self.encode_talk(tokenizer, &turns.into())
+        self.encode_conversation(tokenizer, &turns.into())
     }
 
     /// How a model with this template learns from examples: as it is spoken to, each answer ended by one of these ids. None for
@@ -67,41 +67,39 @@ impl Format {
 
     /// The same as text, for people to look at: in it the names of special tokens that somebody typed look like those tokens.
     pub fn render(&self, tokenizer: &Tokenizer, turns: &[Turn]) -> Result<String> {
-        self.render_talk(tokenizer, &turns.into())
+        self.render_conversation(tokenizer, &turns.into())
     }
 
     /// The ids of a conversation, up to where its end says.
-    pub fn encode_talk(&self, tokenizer: &Tokenizer, talk: &Talk) -> Result<Vec<u32>> {
-        let begun = match &talk.end {
-            TalkEnd::Within(text) => text.as_str(),
-            TalkEnd::Answer | TalkEnd::Nothing => "",
-        };
+    pub fn encode_conversation(
+        &self,
+        tokenizer: &Tokenizer,
+        conversation: &Conversation,
+    ) -> Result<Vec<u32>> {
+        let begun = conversation.answer_prefix().unwrap_or_default();
         match self {
             Self::Qa => {
-                let mut ids = QaEncoder::new(tokenizer)?.prompt(&talk.turns())?;
+                let mut ids = QaEncoder::new(tokenizer)?.prompt(&conversation.turns())?;
                 ids.extend(tokenizer.encode(begun)?);
                 Ok(ids)
             }
-            Self::Template(template) => guarded::encode(tokenizer, template, talk),
-            Self::Plain => Ok(plain(tokenizer, &joined(talk))?),
+            Self::Template(template) => guarded::encode(tokenizer, template, conversation),
+            Self::Plain => Ok(plain(tokenizer, &joined(conversation))?),
         }
     }
 
     /// The same as text, as [`Self::render`].
-    pub fn render_talk(&self, tokenizer: &Tokenizer, talk: &Talk) -> Result<String> {
+    pub fn render_conversation(&self, tokenizer: &Tokenizer, conversation: &Conversation) -> Result<String> {
         match self {
             Self::Qa => {
                 let separator = QaEncoder::new(tokenizer)?.separator();
                 let separator = tokenizer.token(separator).unwrap_or_default();
-                let turns = talk.messages.iter().map(|message| format!("{}{separator}", message.text));
-                let begun = match &talk.end {
-                    TalkEnd::Within(text) => Some(text.clone()),
-                    TalkEnd::Answer | TalkEnd::Nothing => None,
-                };
-                Ok(turns.chain(begun).collect())
+                let turns =
+                    conversation.messages.iter().map(|message| format!("{}{separator}", message.text));
+                Ok(turns.chain(conversation.answer_prefix().map(str::to_owned)).collect())
             }
-            Self::Template(template) => render(template, talk),
-            Self::Plain => Ok(joined(talk)),
+            Self::Template(template) => render(template, conversation),
+            Self::Plain => Ok(joined(conversation)),
         }
     }
 
@@ -170,17 +168,17 @@ fn reads_back(template: &ChatTemplate, form: ToolForm) -> bool {
         "parameters": { "type": "object", "properties": { "language": { "type": "string" } } },
     } });
     let call = json!({ "id": "call12345", "type": "function", "function": { "name": NAME, "arguments": arguments } });
-    let asked = Talk {
+    let asked = Conversation {
         messages: vec![message(Role::User, Json::Null)],
         tools: vec![tool],
-        end: TalkEnd::Nothing,
-        ..Talk::default()
+        end: ConversationEnd::Nothing,
+        ..Conversation::default()
     };
     let mut answered = asked.clone();
     answered.messages.push(message(Role::Assistant, json!({ "tool_calls": [call] })));
-    let prompted = Talk { end: TalkEnd::Answer, ..asked.clone() };
+    let prompted = Conversation { end: ConversationEnd::Answer, ..asked.clone() };
     let [Ok(asked), Ok(prompted), Ok(answered)] =
-        [&asked, &prompted, &answered].map(|talk| render(template, talk))
+        [&asked, &prompted, &answered].map(|conversation| render(template, conversation))
     else {
         return false;
     };
@@ -205,13 +203,9 @@ fn reads_back(template: &ChatTemplate, form: ToolForm) -> bool {
         && serde_json::from_str::<Json>(&call.arguments).is_ok_and(|given| given == arguments))
 }
 
-fn joined(talk: &Talk) -> String {
-    let begun = match &talk.end {
-        TalkEnd::Within(text) => Some(text.as_str()),
-        TalkEnd::Answer | TalkEnd::Nothing => None,
-    };
-    let texts: Vec<&str> = talk.messages.iter().map(|message| message.text.as_str()).chain(begun).collect();
-    texts.join("\n")
+fn joined(conversation: &Conversation) -> String {
+    let messages = conversation.messages.iter().map(|message| message.text.as_str());
+    messages.chain(conversation.answer_prefix()).collect::<Vec<_>>().join("\n")
 }
 
 /// The ids of a text behind what the tokenizer puts before every text, such as `<s>`. Names of special tokens in it are text.
@@ -231,7 +225,7 @@ pub fn role_name(role: Role) -> &'static str {
 }
 
 /// A conversation as a chat template writes it, up to where its end says.
-pub(crate) fn render(template: &ChatTemplate, talk: &Talk) -> Result<String> {
+pub(crate) fn render(template: &ChatTemplate, conversation: &Conversation) -> Result<String> {
     let message = |message: &Message| {
         let own = [("role", &message.role), ("content", &message.text)];
         let own = own.map(|(name, text)| (name.to_owned(), Value::from(text.as_str())));
@@ -239,23 +233,20 @@ pub(crate) fn render(template: &ChatTemplate, talk: &Talk) -> Result<String> {
         Value::from_pairs(own.into_iter().chain(more))
     };
     let list = |items: Vec<Value>| if items.is_empty() { Value::from(()) } else { Value::from(items) };
-    let given = talk.values.iter().map(|(name, json)| (name.clone(), value(json)));
+    let given = conversation.values.iter().map(|(name, json)| (name.clone(), value(json)));
     let tokens = template.tokens.iter().map(|(name, token)| (name.clone(), Value::from(token.as_str())));
     // As transformers has it: what is not given is none, not undefined.
     let own = [
-        ("messages", Value::from(talk.messages.iter().map(message).collect::<Vec<_>>())),
-        ("tools", list(talk.tools.iter().map(value).collect())),
+        ("messages", Value::from(conversation.messages.iter().map(message).collect::<Vec<_>>())),
+        ("tools", list(conversation.tools.iter().map(value).collect())),
         ("documents", Value::from(())),
-        ("add_generation_prompt", Value::from(talk.end != TalkEnd::Nothing)),
+        ("add_generation_prompt", Value::from(conversation.end != ConversationEnd::Nothing)),
     ];
     let own = own.map(|(name, value)| (name.to_owned(), value));
     // Of two values of one name the last is taken.
     let values: BTreeMap<String, Value> = tokens.chain(given).chain(own).collect();
-    let mut text = template::render(&template.source, &Value::from_pairs(values))?;
-    if let TalkEnd::Within(begun) = &talk.end {
-        text.push_str(begun);
-    }
-    Ok(text)
+    let text = template::render(&template.source, &Value::from_pairs(values))?;
+    Ok(text + conversation.answer_prefix().unwrap_or_default())
 }
 
 /// JSON as a template sees it.
@@ -330,16 +321,20 @@ mod tests {
     fn a_prompt_ends_where_it_is_told_to() {
         let (tokenizer, format) = (tokenizer(), template(CHATML));
         let messages = vec![Message { role: "user".into(), text: "Hi".into(), ..Message::default() }];
-        let ending = |end| Talk { messages: messages.clone(), end, ..Talk::default() };
-        let render = |end| format.render_talk(&tokenizer, &ending(end)).unwrap();
+        let with_end = |end| Conversation { messages: messages.clone(), end, ..Conversation::default() };
+        let render = |end| format.render_conversation(&tokenizer, &with_end(end)).unwrap();
         let before = "<|im_start|>user\nHi<|im_end|>\n";
-        assert_eq!(render(TalkEnd::Nothing), before);
-        assert_eq!(render(TalkEnd::Answer), format!("{before}<|im_start|>assistant\n"));
+        assert_eq!(render(ConversationEnd::Nothing), before);
+        assert_eq!(render(ConversationEnd::Answer), format!("{before}<|im_start|>assistant\n"));
         // The beginning of an answer stays as it is, and what it names is text.
         let begun = "  Sure <|im_end|> ";
-        assert_eq!(render(TalkEnd::Within(begun.into())), format!("{before}<|im_start|>assistant\n{begun}"));
-        let answer = format.encode_talk(&tokenizer, &ending(TalkEnd::Answer)).unwrap();
-        let within = format.encode_talk(&tokenizer, &ending(TalkEnd::Within(begun.into()))).unwrap();
+        assert_eq!(
+            render(ConversationEnd::Within(begun.into())),
+            format!("{before}<|im_start|>assistant\n{begun}")
+        );
+        let answer = format.encode_conversation(&tokenizer, &with_end(ConversationEnd::Answer)).unwrap();
+        let within =
+            format.encode_conversation(&tokenizer, &with_end(ConversationEnd::Within(begun.into()))).unwrap();
         assert_eq!(within, [answer, tokenizer.encode(begun).unwrap()].concat());
     }
 
@@ -357,29 +352,29 @@ mod tests {
             more: more.as_object().unwrap().clone(),
             ..Message::default()
         };
-        let talk = Talk {
+        let conversation = Conversation {
             messages: vec![message],
             tools: vec![json(
                 r#"{"type": "function", "function": {"name": "f", "description": "<b>\n\"x\""}}"#,
             )],
             values: json(r#"{"extra": "!"}"#).as_object().unwrap().clone(),
-            end: TalkEnd::Answer,
+            end: ConversationEnd::Answer,
         };
         let want = "{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": \"<b>\\n\\\"x\\\"\"}}\
                     {\n  \"name\": \"f\",\n  \"description\": \"<b>\\n\\\"x\\\"\"\n}\
                     assistant:f{\"z\": 1.0, \"a\": [\"é\", null, true]}!";
-        assert_eq!(template(source).render_talk(&tokenizer(), &talk).unwrap(), want);
+        assert_eq!(template(source).render_conversation(&tokenizer(), &conversation).unwrap(), want);
         // A name of a special token in a tool is text.
-        let hostile = Talk {
+        let hostile = Conversation {
             tools: vec![json(r#"{"function": {"name": "<|im_end|>", "<|im_start|>": 1}}"#)],
-            ..Talk::default()
+            ..Conversation::default()
         };
         let tokenizer = tokenizer();
-        let ids = template(source).encode_talk(&tokenizer, &hostile).unwrap();
+        let ids = template(source).encode_conversation(&tokenizer, &hostile).unwrap();
         let special = ["<|im_start|>", "<|im_end|>"].map(|name| tokenizer.special_id(name).unwrap());
         assert!(!ids.iter().any(|id| special.contains(id)));
         assert_eq!(
-            template(source).render_talk(&tokenizer, &Talk::default()).unwrap(),
+            template(source).render_conversation(&tokenizer, &Conversation::default()).unwrap(),
             "",
             "no tools are none"
         );

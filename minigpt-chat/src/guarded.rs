@@ -7,9 +7,9 @@
 //! and joining texts makes a name. Where not, only whole names are guarded; and in the model's own words not even these,
 //! if the template looks for them there, as for a `</think>`.
 
+use crate::conversation::{Conversation, ConversationEnd};
 use crate::error::{ConversationProblem, Error, Result};
 use crate::format::render;
-use crate::talk::{Talk, TalkEnd};
 use minigpt_data::{EncodedRecord, Role, Turn};
 use minigpt_formats::ChatTemplate;
 use minigpt_tokenizer::Tokenizer;
@@ -17,9 +17,13 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 
 /// The ids of a conversation, up to where its end says.
-pub(crate) fn encode(tokenizer: &Tokenizer, template: &ChatTemplate, talk: &Talk) -> Result<Vec<u32>> {
-    let guard = guard(tokenizer, template, talk)?;
-    let text = guarded(tokenizer, template, talk, guard)?;
+pub(crate) fn encode(
+    tokenizer: &Tokenizer,
+    template: &ChatTemplate,
+    conversation: &Conversation,
+) -> Result<Vec<u32>> {
+    let guard = guard(tokenizer, template, conversation)?;
+    let text = guarded(tokenizer, template, conversation, guard)?;
     Ok(tokenizer.encode_with_guard(&text, guard)?)
 }
 
@@ -33,7 +37,8 @@ pub(crate) fn encode_example(
     ends: &[u32],
 ) -> Result<EncodedRecord> {
     let guard = guard(tokenizer, template, &turns.into())?;
-    let render = |turns: &[Turn], end| guarded(tokenizer, template, &Talk { end, ..turns.into() }, guard);
+    let render =
+        |turns: &[Turn], end| guarded(tokenizer, template, &Conversation { end, ..turns.into() }, guard);
     let push = |encoded: &mut EncodedRecord, text: &str, is_answer: bool| -> Result<()> {
         encoded.ids.extend(tokenizer.encode_with_guard(text, guard)?);
         encoded.answer.resize(encoded.ids.len(), is_answer);
@@ -42,10 +47,11 @@ pub(crate) fn encode_example(
     let (mut encoded, mut written) = (EncodedRecord::default(), String::new());
     let answers = (0..turns.len()).filter(|&i| turns[i].role == Role::Assistant);
     for i in answers {
-        let whole = render(&turns[..=i], TalkEnd::Nothing)?;
+        let whole = render(&turns[..=i], ConversationEnd::Nothing)?;
         // Some templates write more before an answer when they ask for one than when they repeat it.
-        let asked = render(&turns[..i], TalkEnd::Answer)?;
-        let prompt = if whole.starts_with(&asked) { asked } else { render(&turns[..i], TalkEnd::Nothing)? };
+        let asked = render(&turns[..i], ConversationEnd::Answer)?;
+        let prompt =
+            if whole.starts_with(&asked) { asked } else { render(&turns[..i], ConversationEnd::Nothing)? };
         let before = prompt.strip_prefix(&written).ok_or_else(not_in_order)?;
         let answer = whole.strip_prefix(&prompt).ok_or_else(not_in_order)?;
         push(&mut encoded, before, false)?;
@@ -74,23 +80,25 @@ fn not_in_order() -> Error {
 }
 
 /// The text of a conversation with guards in it, where the template does not mind them.
-fn guarded(tokenizer: &Tokenizer, template: &ChatTemplate, talk: &Talk, guard: char) -> Result<String> {
+fn guarded(
+    tokenizer: &Tokenizer,
+    template: &ChatTemplate,
+    conversation: &Conversation,
+    guard: char,
+) -> Result<String> {
     let bare = |text: &str| text.replace(guard, "");
     let starts: HashSet<char> = tokenizer.special_names().filter_map(|name| name.chars().next()).collect();
     let names: Vec<&str> = tokenizer.special_names().collect();
     // What the answer begins with passes no template.
-    let begun = match &talk.end {
-        TalkEnd::Within(text) => guard_starts(text, &starts, guard),
-        TalkEnd::Answer | TalkEnd::Nothing => String::new(),
+    let begun = guard_starts(conversation.answer_prefix().unwrap_or_default(), &starts, guard);
+    let conversation = match conversation.end {
+        ConversationEnd::Within(_) => &Conversation { end: ConversationEnd::Answer, ..conversation.clone() },
+        ConversationEnd::Answer | ConversationEnd::Nothing => conversation,
     };
-    let talk = match talk.end {
-        TalkEnd::Within(_) => &Talk { end: TalkEnd::Answer, ..talk.clone() },
-        TalkEnd::Answer | TalkEnd::Nothing => talk,
-    };
-    let with = |change: &dyn Fn(bool, &str) -> String| render(template, &talk.map(change));
+    let with = |change: &dyn Fn(bool, &str) -> String| render(template, &conversation.map(change));
     let text = 'text: {
-        let plain = render(template, talk)?;
-        if !talk.any(&|text| text.contains(|c| starts.contains(&c))) {
+        let plain = render(template, conversation)?;
+        if !conversation.any(&|text| text.contains(|c| starts.contains(&c))) {
             break 'text plain;
         }
         if let Ok(text) = with(&|_, text| guard_starts(text, &starts, guard))
@@ -110,7 +118,7 @@ fn guarded(tokenizer: &Tokenizer, template: &ChatTemplate, talk: &Talk, guard: c
 }
 
 /// A character for private use that occurs nowhere here.
-fn guard(tokenizer: &Tokenizer, template: &ChatTemplate, talk: &Talk) -> Result<char> {
+fn guard(tokenizer: &Tokenizer, template: &ChatTemplate, conversation: &Conversation) -> Result<char> {
     let tokens = template.tokens.iter().map(|(_, token)| token.as_str());
     let all = tokens.chain(tokenizer.special_names()).chain([template.source.as_str()]);
     let used = RefCell::new(HashSet::new());
@@ -119,7 +127,7 @@ fn guard(tokenizer: &Tokenizer, template: &ChatTemplate, talk: &Talk) -> Result<
         false
     };
     all.for_each(|text| _ = note(text));
-    talk.any(&note);
+    conversation.any(&note);
     let used = used.into_inner();
     let free = ('\u{E000}'..='\u{F8FF}').find(|c| !used.contains(c));
     Ok(free.ok_or(ConversationProblem::NoPrivateCharacter)?)
@@ -168,7 +176,7 @@ mod tests {
         texts.iter().map(|&(role, text)| Turn { role, text: text.to_owned() }).collect()
     }
 
-    fn turns(texts: &[(Role, &str)]) -> Talk {
+    fn turns(texts: &[(Role, &str)]) -> Conversation {
         said(texts)[..].into()
     }
 

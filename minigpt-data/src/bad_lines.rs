@@ -57,7 +57,7 @@ impl BadLines {
             name: name.clone(),
             bad: self.total,
             blank: self.blank,
-            first: self.first.into_iter().next(),
+            first: self.first.into_iter().next().map(Box::new),
         }
     }
 }

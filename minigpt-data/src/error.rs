@@ -79,7 +79,7 @@ pub enum Error {
 
     /// Question/answer data in which no line could be used.
     #[error("{name} has no usable line: {bad} bad, {blank} blank{}", first.as_ref().map_or_else(String::new, |first| format!("; {first}")))]
-    NoValidLine { name: DataName, bad: u64, blank: u64, first: Option<BadLine> },
+    NoValidLine { name: DataName, bad: u64, blank: u64, first: Option<Box<BadLine>> },
 
     #[error(transparent)]
     Option(#[from] OptionError),

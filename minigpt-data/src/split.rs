@@ -362,7 +362,7 @@ mod tests {
         assert!(error.contains("has no usable line: 1 bad"), "{error}");
         for ratio in [-0.1, 1.1, f64::NAN] {
             let error = run("a.jsonl", line(1).as_bytes(), &options(ratio, 0)).unwrap_err().to_string();
-            assert!(error.contains("between 0 and 1"), "{error}");
+            assert!(error.contains("from 0 to 1"), "{error}");
         }
         // The input itself would be replaced.
         assert!(run("train.jsonl", line(1).as_bytes(), &options(0.5, 0)).is_err());

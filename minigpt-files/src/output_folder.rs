@@ -154,7 +154,7 @@ mod tests {
         fs::write(dir.path().join("a.txt"), "ours").unwrap();
         fs::write(dir.path().join("thesis.doc"), "theirs").unwrap();
         let error = write(dir.path(), true, "x").unwrap_err().to_string();
-        assert!(error.contains("\"thesis.doc\", which is not ours"), "{error}");
+        assert!(error.contains("\"thesis.doc\", which this program did not write"), "{error}");
         assert_eq!(fs::read_to_string(dir.path().join("a.txt")).unwrap(), "ours");
         let file = dir.path().join("a.txt");
         assert!(write(&file, true, "x").unwrap_err().to_string().starts_with("could not write"));

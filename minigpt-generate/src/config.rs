@@ -135,14 +135,14 @@ pub enum EarlyStopping {
 }
 
 impl TryFrom<Value> for EarlyStopping {
-    type Error = &'static str;
+    type Error = SettingProblem;
 
     fn try_from(value: Value) -> std::result::Result<Self, Self::Error> {
         match value {
             Value::Bool(false) => Ok(Self::Heuristic),
             Value::Bool(true) => Ok(Self::Always),
             Value::String(word) if word == "never" => Ok(Self::Never),
-            _ => Err("must be false, true or \"never\""),
+            other => Err(SettingProblem::EarlyStopping(other)),
         }
     }
 }
@@ -184,6 +184,9 @@ impl GenerationConfig {
         fields.retain(|_, value| !value.is_null());
         // Each alone first, for serde does not say which field it dislikes.
         for (name, value) in &fields {
+            if name == "early_stopping" {
+                EarlyStopping::try_from(value.clone()).map_err(|problem| Error::config(name, problem))?;
+            }
             let alone = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
             serde_json::from_value::<Self>(alone).map_err(|error| {
                 let (value, reason) = (value.to_string(), error.to_string());

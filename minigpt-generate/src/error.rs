@@ -95,6 +95,8 @@ pub enum SettingProblem {
     /// A value of the wrong type, in the words of the JSON parser.
     #[error("is {value}: {reason}")]
     WrongType { value: String, reason: String },
+    #[error("must be false, true or \"never\", but is {0}")]
+    EarlyStopping(serde_json::Value),
     #[error("must be story, code, summary or exact, but is {0}")]
     UnknownStyle(String),
     #[error("names token {id}, outside of the vocabulary of {vocab_size} tokens")]

@@ -30,17 +30,7 @@ pub(crate) struct Gone;
 impl Events {
     /// Sends one value.
     pub async fn send(&self, value: &impl Serialize) -> Result<(), Gone> {
-        self.text(&json(value)).await
-    }
-
-    /// Sends one value as an event with a name.
-    pub async fn send_named(&self, name: &str, value: &impl Serialize) -> Result<(), Gone> {
-        self.raw(format!("event: {name}\ndata: {}\n\n", json(value)).into()).await
-    }
-
-    /// Sends the line that ends OpenAI's streams.
-    pub async fn done(&self) -> Result<(), Gone> {
-        self.text("[DONE]").await
+        self.raw(event(value)).await
     }
 
     /// Sends a line of JSON.
@@ -48,10 +38,23 @@ impl Events {
         self.raw(format!("data: {line}\n\n").into()).await
     }
 
-    /// Sends a whole event as it is: bytes that many clients share.
+    /// Sends an encoded event. Many clients may share its bytes.
     pub async fn raw(&self, event: Bytes) -> Result<(), Gone> {
         self.0.send(Some(event)).await.map_err(|_| Gone)
     }
+}
+
+/// The event that ends OpenAI's streams.
+pub(crate) const DONE: Bytes = Bytes::from_static(b"data: [DONE]\n\n");
+
+/// An event with a value.
+pub(crate) fn event(value: &impl Serialize) -> Bytes {
+    format!("data: {}\n\n", json(value)).into()
+}
+
+/// An event with a name and a value.
+pub(crate) fn named_event(name: &str, value: &impl Serialize) -> Bytes {
+    format!("event: {name}\ndata: {}\n\n", json(value)).into()
 }
 
 fn json(value: &impl Serialize) -> String {

@@ -28,7 +28,7 @@ const ALL: &[Route] = &[Chat, Completions, Llama, Responses, Embeddings, Tokeniz
 /// Routes that generate text.
 const WRITE: &[Route] = &[Chat, Completions, Llama, Responses];
 /// Routes that take a conversation.
-const TALK: &[Route] = &[Chat, Template];
+const CONVERSATION: &[Route] = &[Chat, Template];
 const OPENAI: &[Route] = &[Chat, Completions];
 const NOWHERE: &[Route] = &[];
 
@@ -76,7 +76,7 @@ const EMPTY: &[&str] = &["\"\"", "[]", "{}"];
 const FIELDS: &[Field] = &[
     // Prompt.
     done("model", ALL, HARMLESS),
-    done("messages", TALK, NOT_HERE),
+    done("messages", CONVERSATION, NOT_HERE),
     done("prompt", &[Completions, Llama, Tokenize], NOT_HERE),
     done("content", &[Tokenize], NOT_HERE),
     done("tokens", &[Detokenize], NOT_HERE),
@@ -182,21 +182,21 @@ const FIELDS: &[Field] = &[
     harmless("guided_decoding_backend"),
     refused("guided_whitespace_pattern", "white space in JSON is fixed", EMPTY),
     // Chat.
-    done("tools", TALK, Elsewhere::Refused { because: "only chats have tools", unless: EMPTY }),
+    done("tools", CONVERSATION, Elsewhere::Refused { because: "only chats have tools", unless: EMPTY }),
     done(
         "tool_choice",
-        TALK,
+        CONVERSATION,
         Elsewhere::Refused { because: "only chats have tools", unless: &["\"none\"", "\"auto\""] },
     ),
-    done("parallel_tool_calls", TALK, HARMLESS),
+    done("parallel_tool_calls", CONVERSATION, HARMLESS),
     refused("parse_tool_calls", "calls are always found where tools are given", &["true"]),
     refused("functions", "use tools, which replaced it", EMPTY),
     refused("function_call", "use tool_choice, which replaced it", &["\"none\"", "\"auto\""]),
-    done("add_generation_prompt", TALK, NOT_HERE),
-    done("continue_final_message", TALK, NOT_HERE),
+    done("add_generation_prompt", CONVERSATION, NOT_HERE),
+    done("continue_final_message", CONVERSATION, NOT_HERE),
     refused("chat_template", "the model's own template is always used", EMPTY),
-    done("chat_template_kwargs", TALK, NOT_HERE),
-    done("reasoning_effort", TALK, NOT_HERE),
+    done("chat_template_kwargs", CONVERSATION, NOT_HERE),
+    done("reasoning_effort", CONVERSATION, NOT_HERE),
     refused("reasoning_format", "reasoning is part of the text", &["\"none\"", "\"auto\""]),
     done("text", &[Responses], NOT_HERE),
     refused("reasoning", "reasoning is part of the text", EMPTY),

@@ -55,6 +55,7 @@ mod prompts;
 mod record;
 mod routes;
 mod runs;
+mod sampling;
 mod served_model;
 mod server;
 mod settings;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 /// Of a text: four lists of the same length.
-#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LogprobLists {
     /// The tokens; a part of a character is `bytes:\xe4\xbd`.
     pub tokens: Vec<String>,
@@ -21,16 +21,17 @@ pub(crate) struct LogprobLists {
 }
 
 impl LogprobLists {
-    pub fn extend(&mut self, model: &ServedModel, tokens: &[Written]) {
-        for token in tokens {
-            self.tokens.push(model.token_name(token.id));
-            self.token_logprobs.push(token.logprob);
-            self.top_logprobs.push(token.logprob.map(|logprob| {
-                let own = (token.id, logprob);
-                let others = token.top.iter().copied().filter(|(id, _)| *id != token.id);
-                named(model, std::iter::once(own).chain(others))
-            }));
-            self.text_offset.push(token.offset);
+    pub fn new(model: &ServedModel, tokens: &[Written]) -> Self {
+        let top = |token: &Written| {
+            let own = (token.id, token.logprob?);
+            let others = token.top.iter().copied().filter(|(id, _)| *id != token.id);
+            Some(named(model, std::iter::once(own).chain(others)))
+        };
+        Self {
+            tokens: tokens.iter().map(|token| model.token_name(token.id)).collect(),
+            token_logprobs: tokens.iter().map(|token| token.logprob).collect(),
+            top_logprobs: tokens.iter().map(top).collect(),
+            text_offset: tokens.iter().map(|token| token.offset).collect(),
         }
     }
 }

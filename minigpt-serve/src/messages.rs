@@ -6,7 +6,7 @@ use crate::problem::Problem;
 use crate::prompts::check;
 use crate::record::Account;
 use crate::served_model::ServedModel;
-use minigpt_chat::{Format, Message, Talk, TalkEnd, ToolForm, ToolParser, today};
+use minigpt_chat::{Conversation, ConversationEnd, Format, Message, ToolForm, ToolParser, today};
 use minigpt_tokenizer::Tokenizer;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 /// A conversation, and how the model is told it.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-pub(crate) struct TalkFields {
+pub(crate) struct ConversationFields {
     /// What was said so far.
     messages: Vec<ChatMessage>,
     /// Functions that the model may call, if its chat template has tools.
@@ -118,7 +118,7 @@ const DATES: [(&str, &str); 2] = [("date_string", "%d %b %Y"), ("datetime", "%b 
 const OUR_NAMES: [&str; 5] =
     ["messages", "tools", "documents", "add_generation_prompt", "continue_final_message"];
 
-impl TalkFields {
+impl ConversationFields {
     /// A conversation and nothing else.
     pub fn of(messages: Vec<ChatMessage>) -> Self {
         Self { messages, ..Self::default() }
@@ -126,11 +126,11 @@ impl TalkFields {
 
     /// What the model is told, and how its answer is read if it may call tools. A model of single questions is told the last turn
     /// alone. Fields that its template does not know are added to `ignored`.
-    pub fn talk(
+    pub fn conversation(
         self,
         model: &ServedModel,
         ignored: &mut Vec<String>,
-    ) -> Result<(Talk, Option<ToolUse>), Problem> {
+    ) -> Result<(Conversation, Option<ToolUse>), Problem> {
         let format = &model.format;
         let tools = self.tools(model)?;
         let end = self.end(format)?;
@@ -166,9 +166,11 @@ impl TalkFields {
         let mut messages =
             messages.map(|(i, given)| message(model, i, given, ignored)).collect::<Result<Vec<_>, _>>()?;
         let end = match end {
-            End::Continue => TalkEnd::Within(messages.pop().map(|last| last.text).unwrap_or_default()),
-            End::Answer => TalkEnd::Answer,
-            End::Nothing => TalkEnd::Nothing,
+            End::Continue => {
+                ConversationEnd::Within(messages.pop().map(|last| last.text).unwrap_or_default())
+            }
+            End::Answer => ConversationEnd::Answer,
+            End::Nothing => ConversationEnd::Nothing,
         };
         if !format.remembers() {
             messages.drain(..messages.len().saturating_sub(1));
@@ -177,7 +179,7 @@ impl TalkFields {
             return Err(Problem::field("messages", "there is no message before the one to be continued"));
         }
         let (tools, tool_use) = tools.unzip();
-        Ok((Talk { messages, tools: tools.unwrap_or_default(), values, end }, tool_use))
+        Ok((Conversation { messages, tools: tools.unwrap_or_default(), values, end }, tool_use))
     }
 
     /// The tools that the model is told of.
@@ -365,13 +367,13 @@ fn calls(mut calls: Value) -> Value {
 pub(crate) async fn encode(
     model: &Arc<ServedModel>,
     account: &Account,
-    talk: Talk,
+    conversation: Conversation,
 ) -> Result<Vec<u32>, Problem> {
     let tokenizer = Arc::clone(model.need_tokenizer()?);
     let served = Arc::clone(model);
     let encode = move || {
-        let ids = served.format.encode_talk(&tokenizer, &talk).map_err(told)?;
-        Ok((ids, unknown(&tokenizer, &talk)))
+        let ids = served.format.encode_conversation(&tokenizer, &conversation).map_err(told)?;
+        Ok((ids, unknown(&tokenizer, &conversation)))
     };
     let (ids, unknown) = aside(encode).await?;
     account.note_unknown(unknown);
@@ -383,20 +385,16 @@ pub(crate) async fn encode(
 }
 
 /// The characters of what was said that the vocabulary lacks.
-fn unknown(tokenizer: &Tokenizer, talk: &Talk) -> BTreeSet<char> {
-    let begun = match &talk.end {
-        TalkEnd::Within(text) => Some(text),
-        TalkEnd::Answer | TalkEnd::Nothing => None,
-    };
-    let said = talk.messages.iter().map(|message| &message.text).chain(begun);
-    said.flat_map(|text| tokenizer.unknown(text)).collect()
+fn unknown(tokenizer: &Tokenizer, conversation: &Conversation) -> BTreeSet<char> {
+    let messages = conversation.messages.iter().map(|message| message.text.as_str());
+    messages.chain(conversation.answer_prefix()).flat_map(|text| tokenizer.unknown(text)).collect()
 }
 
 /// The same as text.
-pub(crate) async fn render(model: &Arc<ServedModel>, talk: Talk) -> Result<String, Problem> {
+pub(crate) async fn render(model: &Arc<ServedModel>, conversation: Conversation) -> Result<String, Problem> {
     let tokenizer = Arc::clone(model.need_tokenizer()?);
     let served = Arc::clone(model);
-    aside(move || served.format.render_talk(&tokenizer, &talk).map_err(told)).await
+    aside(move || served.format.render_conversation(&tokenizer, &conversation).map_err(told)).await
 }
 
 /// A template that refuses a conversation says why.

@@ -2,7 +2,7 @@
 //! code stands in the markup, and nobody may frame it.
 
 use crate::app::App;
-use crate::inspect::{self, Looking};
+use crate::inspect::{self, PageState};
 use crate::problem::Problem;
 use crate::runs;
 use crate::server::Server;
@@ -49,10 +49,10 @@ impl std::fmt::Debug for PageConfig {
 impl Server {
     /// Adds the page, and the questions about models and runs that it asks. The files need no key: on the page it is entered.
     pub fn with_page(self, config: PageConfig) -> Self {
-        let looking = Arc::new(Looking::new(config.runs, config.open, config.files));
+        let state = Arc::new(PageState::new(config.runs, config.open, config.files));
         let server = self
-            .merge(inspect::routes(&looking), inspect::described())
-            .merge(runs::routes(&looking), runs::described());
+            .merge(inspect::routes(&state), inspect::described())
+            .merge(runs::routes(&state), runs::described());
         if config.files { server.merge_public(routes()) } else { server }
     }
 }

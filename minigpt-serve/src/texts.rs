@@ -1,4 +1,4 @@
-//! The texts of a request under way, as pieces that can be shown: what all interfaces have in common.
+//! The texts that the engine generates for a request, as pieces that can be shown.
 
 use crate::job::Job;
 use crate::problem::Problem;
@@ -38,6 +38,13 @@ pub(crate) struct News {
     pub piece: Piece,
     /// Why it ends with this, if it does.
     pub end: Option<End>,
+}
+
+/// A text that has ended.
+#[derive(Debug)]
+pub(crate) struct WholeText {
+    pub piece: Piece,
+    pub end: End,
 }
 
 /// The end of a text.
@@ -86,6 +93,26 @@ impl Texts {
             }
         }
         Ok(None)
+    }
+
+    /// All texts, in order, once all of them have ended.
+    pub async fn whole(&mut self) -> Result<Vec<WholeText>, Problem> {
+        let mut pieces: Vec<Piece> = (0..self.len()).map(|_| Piece::default()).collect();
+        let mut ends: Vec<Option<End>> = (0..self.len()).map(|_| None).collect();
+        while let Some(News { index, piece, end }) = self.next().await? {
+            pieces[index].text.push_str(&piece.text);
+            if self.tokens_matter {
+                pieces[index].tokens.extend(piece.tokens);
+            }
+            if end.is_some() {
+                ends[index] = end;
+            }
+        }
+        let whole = |(piece, end): (Piece, Option<End>)| {
+            let end = end.ok_or_else(|| Problem::internal("a text stopped without an end"))?;
+            Ok(WholeText { piece, end })
+        };
+        pieces.into_iter().zip(ends).map(whole).collect()
     }
 
     fn take(

@@ -43,7 +43,7 @@ pub enum Error {
         "step {step}: the {what} is {value}: training has diverged. Nothing of this step was saved: {kept}. Try a lower \
          learning_rate, a longer warmup_iters, a lower weight_decay, or grad_clip = 1.0"
     )]
-    Diverged { step: u64, what: NotFinite, value: f64, kept: Kept },
+    Diverged { step: u64, what: NotFinite, value: f64, kept: Box<Kept> },
 
     /// The questions that choose the best model could not be asked.
     #[error("the model could not be asked questions: {0}")]

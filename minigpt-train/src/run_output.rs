@@ -68,7 +68,7 @@ impl RunOutput {
     /// The error of a number that is not finite, and which checkpoints there are.
     pub fn diverged(&self, step: u64, what: NotFinite, value: f64, best: Option<Best>) -> Error {
         let last = Some(self.saved_step).filter(|step| *step > 0);
-        Error::Diverged { step, what, value, kept: Kept { last, best } }
+        Error::Diverged { step, what, value, kept: Box::new(Kept { last, best }) }
     }
 
     /// Refuses to save weights or moments that are not finite.

@@ -284,6 +284,22 @@ mod tests {
         assert_eq!(render(lazy, &values()).unwrap(), "[[1]]");
     }
 
+    /// The reason for `rewrite`: these attacks make 16 MiB of nothing within 5,000 instructions, and no filter, function,
+    /// method or formatter is called meanwhile that could stop them.
+    #[test]
+    fn fuel_alone_does_not_bound_what_a_template_makes() {
+        let doubled = |change: &str| format!("{{% set s = 'a' %}}{}", change.repeat(24));
+        let raw = "a".repeat(1 << 14);
+        let captured = format!("{{% set s %}}{{% for i in range(1024) %}}{raw}{{% endfor %}}{{% endset %}}");
+        for attack in [doubled("{% set s = s ~ s %}"), doubled("{% set s = s + s %}"), captured] {
+            let attack = format!("{attack}{{{{ s | length }}}}");
+            let mut environment = Environment::new();
+            environment.set_fuel(Some(5000));
+            assert_eq!(environment.render_str(&attack, ()).unwrap(), "16777216");
+            assert!(refused(&attack).contains("more than 8 MiB"));
+        }
+    }
+
     #[test]
     fn a_template_cannot_take_the_bounds_away() {
         let shadow =

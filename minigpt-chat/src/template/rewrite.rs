@@ -1,6 +1,11 @@
 //! The parsed template with a filter around every operation: [`MADE`] measures and counts what an operation makes,
 //! [`OPERAND`] makes sure that what an operation takes can't change meanwhile. Filters, because a template can't give
 //! their names another meaning. The tree is built anew: the engine's can't be changed in place.
+//!
+//! The engine's own bounds are not enough, so this can't go. Fuel counts instructions, whatever they make, and neither `~`
+//! and `+`, nor lists, nor captured text call anything that a program using the engine may replace: `{% set s = s ~ s %}` doubles
+//! a text per instruction (see the test `fuel_alone_does_not_bound_what_a_template_makes`). An allocator with a limit could only
+//! abort the process.
 
 use super::bounds::{MADE, OPERAND};
 use minijinja::Value;

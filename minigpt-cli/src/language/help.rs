@@ -12,7 +12,7 @@
 
 use super::{Language, current};
 use crate::screen;
-use clap::builder::Resettable;
+use clap::builder::{Resettable, Str, StyledStr};
 use clap::{Arg, Command};
 use minigpt_charts::width;
 use std::collections::HashMap;
@@ -77,7 +77,7 @@ fn in_chinese(command: Command, path: &str) -> Command {
     });
     let command = command.help_template(template).term_width(usize::MAX);
     let command = match about {
-        Some((_, about)) => command.about(about).long_about(Resettable::Reset),
+        Some((_, about)) => command.about(about).long_about(Resettable::<StyledStr>::Reset),
         None => command,
     };
     match (after, command.get_after_help().map(ToString::to_string)) {
@@ -144,7 +144,7 @@ fn argument(arg: Arg, path: &str) -> Arg {
         .long_help(long)
         .hide_default_value(true)
         .hide_possible_values(true)
-        .alias(Resettable::Reset)
+        .alias(Resettable::<Str>::Reset)
         .aliases(all)
 }
 

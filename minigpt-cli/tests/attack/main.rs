@@ -9,6 +9,8 @@
 )]
 #![cfg_attr(not(unix), allow(dead_code, reason = "signals, limits and devices are those of Unix"))]
 
+#[path = "../support/children.rs"]
+mod children;
 mod faults;
 mod files;
 mod fixtures;

@@ -1,6 +1,7 @@
 //! The program under attack: started with limits, watched, and judged by how it ends.
 
 use crate::Outcome;
+use crate::children::end_with_test;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -72,8 +73,8 @@ impl Program {
         shell.args(&self.wrapper).arg(&self.binary).args(&self.args).current_dir(place);
         shell.env_remove("MINIGPT_CACHE").env("HF_HUB_OFFLINE", "1");
         let file = |path: &Path| Stdio::from(File::create(path).unwrap());
-        let child =
-            shell.stdin(File::open(&stdin).unwrap()).stdout(file(&stdout)).stderr(file(&stderr)).spawn();
+        end_with_test(&mut shell).stdin(File::open(&stdin).unwrap());
+        let child = shell.stdout(file(&stdout)).stderr(file(&stderr)).spawn();
         let shown = format!("{}; {} minigpt {}", self.setup, self.wrapper.join(" "), self.args.join(" "));
         Running { child: child.unwrap(), shown, stderr, stdout, started: Instant::now() }
     }

@@ -2,7 +2,8 @@
 //! the program suggests.
 
 use crate::support::{
-    Place, SPECIAL, answer, assert_contains, characters, failure, fixture, minigpt, shown, small,
+    Place, SPECIAL, answer, assert_contains, characters, end_with_test, failure, fixture, minigpt, shown,
+    small,
 };
 use minigpt_model::Config;
 use serde_json::Value;
@@ -215,7 +216,10 @@ fn characters_that_the_vocabulary_lacks_are_named() {
     let done = minigpt(&args).run().success();
     assert_contains(
         done.stderr(),
-        &["--prompt: '喜' × 2, '欢' × 1, '？' × 1 are left out", "--reference: 'x' × 1"],
+        &[
+            "--prompt: '喜' × 2, '欢' × 1, '？' × 1 are not in the vocabulary and are left out",
+            "--reference: 'x' × 1",
+        ],
     );
     let seen = answer(&args);
     assert_eq!(seen["unknown"], serde_json::json!(["x", "喜", "欢", "？"]));
@@ -518,7 +522,7 @@ fn lines_typed_ahead_in_a_chat_are_kept() {
     let mut controller = std::fs::File::from(controller);
     // All at once, before the program reads the first line.
     controller.write_all("abc\n/set top_k 11\n你好\n/set top_k 12\n/quit\n".as_bytes()).unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_minigpt"))
+    let mut child = end_with_test(&mut Command::new(env!("CARGO_BIN_EXE_minigpt")))
         .args(["chat", &folder])
         .env("LC_ALL", "C.UTF-8")
         .env("TERM", "xterm")

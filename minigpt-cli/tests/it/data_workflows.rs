@@ -432,7 +432,10 @@ fn a_character_that_a_vocabulary_lacks_makes_nothing_impossible() {
     assert_contains(run.stderr(), &["are the vocabulary; of other texts the rest is left out"]);
     let odd =
         folder.typed(&["generate", "--model", "run/last", "--prompt", "ab😀c é", "--max-new-tokens", "2"]);
-    assert_contains(odd.stderr(), &["the prompt: 'é' × 1, '😀' × 1 are left out"]);
+    assert_contains(
+        odd.stderr(),
+        &["the prompt: 'é' × 1, '😀' × 1 are not in the vocabulary and are left out"],
+    );
     folder.0.write("more.txt", "fed a $5 bead. ".repeat(40));
     folder.0.write("more.toml", "[data]\npath = \"more.txt\"\n");
     let run = folder.types("train --config more.toml --from run/last --out more --set train.max_iters=2");

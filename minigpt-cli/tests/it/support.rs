@@ -1,5 +1,9 @@
 //! What the tests of the command line share: running the program, a folder to work in, small models, a server.
 
+#[path = "../support/children.rs"]
+mod children;
+
+pub use children::end_with_test;
 use minigpt_formats::hugging_face;
 use minigpt_model::{Config, Device, Gpt};
 use minigpt_tokenizer::{CharTokenizer, Tokenizer};
@@ -62,7 +66,8 @@ impl Program {
 
     /// Starts it, with all of its streams piped.
     pub fn spawn(mut self) -> Child {
-        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        let command = end_with_test(&mut self.command);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
     /// Runs it to its end.

@@ -1,6 +1,8 @@
 //! Downloads against a local server that also misbehaves.
 
-use minigpt_data::{Checked, DownloadEvent, DownloadOptions, Downloaded, Error, PublicSet, download};
+use minigpt_data::{
+    Checked, DownloadEvent, DownloadOptions, Downloaded, Error, Licence, PublicSet, SetContents, download,
+};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -9,15 +9,17 @@
 //! (`minigpt-kernels`), and nothing here that decides over a token looks at a clock or a neighbour.
 //!
 //! In the order data flows: `request` (what is asked, checked) → `scheduler` (the loop) with `slots` (what has been read),
-//! `sequence` (what of a text is in view) and `pace` (how much is read in a step) → `writer` (one token after another) or
-//! `search` (beams) → `event` (what is said about it). `thread` runs all that on a thread of its own.
+//! `sequence` (what of a text is in view), `pace` and `share` (how much is read in a step) → `job`: a `writer` (one token after
+//! another) or a `search` (beams) → `event` (what is said about it). `thread` runs all that on a thread of its own.
 
 mod event;
+mod job;
 mod pace;
 mod request;
 mod scheduler;
 mod search;
 mod sequence;
+mod share;
 mod slots;
 mod status;
 mod thread;

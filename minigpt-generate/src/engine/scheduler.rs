@@ -1,15 +1,16 @@
 //! The loop: requests wait, get slots, are read and written a step at a time, and leave.
 
 use super::event::{EngineEvent, Usage};
+use super::job::{Beams, Job};
 use super::pace::Pace;
 use super::request::{EngineConfig, Limits, Refused, Request, RequestId};
 use super::search::Search;
 use super::sequence::{Sequence, view};
+use super::share::{self, Share};
 use super::slots::{Feed, Slots, common_prefix};
 use super::status::{EngineCounters, EngineStatus, SlotState, SlotStatus};
 use super::writer::Writer;
-use crate::completion::{Completion, FinishReason};
-use crate::config::ContextRule;
+use crate::completion::Completion;
 use crate::error::{Error, Result, SettingProblem};
 use minigpt_model::Gpt;
 use minigpt_tokenizer::Tokenizer;
@@ -20,12 +21,10 @@ use std::time::Instant;
 
 /// Tokens of a prompt whose logits are wanted, in one step: the logits of all of them are in memory at once.
 const MOST_LOGITS: usize = 64;
-/// Tokens that a reading text is given at a time, while there are any to give.
-const SHARE: usize = 16;
 /// So many tokens are worth waiting for, if another text is about to read them.
 const WORTH_WAITING: usize = 8;
 
-/// All that an engine does, but for the tokenizer, which is lent to each step.
+/// Everything of an engine except the tokenizer, which each step borrows.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     limits: Limits,
@@ -34,7 +33,7 @@ pub(crate) struct Scheduler {
     running: Vec<Running>,
     pace: Pace,
     next_id: u64,
-    /// Who is the first to be given tokens to read.
+    /// Steps so far: another prompt is read first in each.
     turn: usize,
     counters: EngineCounters,
 }
@@ -50,67 +49,6 @@ struct Waiting {
 struct Running {
     id: RequestId,
     job: Job,
-}
-
-#[derive(Debug)]
-enum Job {
-    Text(Box<Writer>),
-    Search(Box<Beams>),
-}
-
-/// A search with the slots of its beams.
-#[derive(Debug)]
-struct Beams {
-    search: Search,
-    sequences: Vec<Sequence>,
-    slots: Vec<usize>,
-    rule: ContextRule,
-    usage: Usage,
-    steps: usize,
-}
-
-/// What a running request feeds to the model in a step.
-#[derive(Debug)]
-struct Share {
-    running: usize,
-    sequence: usize,
-    tokens: usize,
-    unread: usize,
-}
-
-impl Job {
-    fn sequences(&self) -> &[Sequence] {
-        match self {
-            Self::Text(writer) => std::slice::from_ref(&writer.sequence),
-            Self::Search(beams) => &beams.sequences,
-        }
-    }
-
-    fn sequences_mut(&mut self) -> (&mut [Sequence], ContextRule) {
-        match self {
-            Self::Text(writer) => (std::slice::from_mut(&mut writer.sequence), writer.request.config.context),
-            Self::Search(beams) => (&mut beams.sequences, beams.rule),
-        }
-    }
-
-    /// Whether logits behind tokens of the prompt are wanted, too.
-    fn wants_prompt_logits(&self) -> bool {
-        matches!(self, Self::Text(writer) if writer.request.prompt_logprobs && !writer.prompt_read)
-    }
-
-    fn slots(&self) -> Vec<usize> {
-        match self {
-            Self::Text(writer) => vec![writer.sequence.slot],
-            Self::Search(beams) => beams.slots.clone(),
-        }
-    }
-
-    fn usage(&self) -> Usage {
-        match self {
-            Self::Text(writer) => writer.usage,
-            Self::Search(beams) => beams.usage,
-        }
-    }
 }
 
 impl Scheduler {
@@ -172,8 +110,8 @@ impl Scheduler {
     pub fn cancel(&mut self, id: RequestId) {
         let before = self.queue.len() + self.running.len();
         self.queue.retain(|(queued, _)| *queued != id);
-        if let Some(place) = self.running.iter().position(|running| running.id == id) {
-            self.retire(place);
+        if let Some(index) = self.running.iter().position(|running| running.id == id) {
+            self.retire(index);
         }
         self.counters.cancelled += (before - self.queue.len() - self.running.len()) as u64;
     }
@@ -285,11 +223,11 @@ impl Scheduler {
 
     /// Copies what another text has read meanwhile and a text was about to read: samples of one prompt read it once.
     fn copy_prefixes(&mut self) {
-        for place in 0..self.running.len() {
-            if self.waits(place) {
+        for index in 0..self.running.len() {
+            if self.waits(index) {
                 continue;
             }
-            let Job::Text(writer) = &mut self.running[place].job else { continue };
+            let Job::Text(writer) = &mut self.running[index].job else { continue };
             let (slot, view) = (writer.sequence.slot, writer.sequence.view());
             let have = self.slots.ids(slot).len();
             if !writer.shares_prefix() || have + 1 >= view.len() {
@@ -306,8 +244,8 @@ impl Scheduler {
     }
 
     /// Whether a text waits for an earlier one that is about to read the same.
-    fn waits(&self, place: usize) -> bool {
-        let Job::Text(writer) = &self.running[place].job else { return false };
+    fn waits(&self, index: usize) -> bool {
+        let Job::Text(writer) = &self.running[index].job else { return false };
         let (view, have) = (writer.sequence.view(), self.slots.ids(writer.sequence.slot).len());
         let reads_the_same = |earlier: &Running| match &earlier.job {
             Job::Search(_) => false,
@@ -318,41 +256,24 @@ impl Scheduler {
                 have < common && ahead < common && common >= WORTH_WAITING
             }
         };
-        writer.shares_prefix() && self.running[..place].iter().any(reads_the_same)
+        writer.shares_prefix() && self.running[..index].iter().any(reads_the_same)
     }
 
     /// What each text feeds to the model: one token if that is all that is left, otherwise what it is given of the budget.
     fn shares(&mut self) -> Vec<Share> {
         let mut shares = Vec::new();
         for (running, Running { job, .. }) in self.running.iter().enumerate() {
-            for (place, sequence) in job.sequences().iter().enumerate() {
-                let unread = sequence.unread(&self.slots).len();
-                if unread > 0 && !(unread > 1 && self.waits(running)) {
-                    let tokens = usize::from(unread == 1);
-                    shares.push(Share { running, sequence: place, tokens, unread });
+            for (index, sequence) in job.sequences().iter().enumerate() {
+                let pending = sequence.pending(&self.slots).len();
+                if pending > 0 && !(pending > 1 && self.waits(running)) {
+                    let most = if job.wants_prompt_logits() { pending.min(MOST_LOGITS) } else { pending };
+                    shares.push(Share { running, sequence: index, tokens: 0, most, pending });
                 }
             }
         }
-        let writers = shares.iter().filter(|share| share.unread == 1).count();
-        let mut budget = self.pace.budget(writers);
+        let budget = self.pace.budget(shares.iter().filter(|share| share.decodes()).count());
         self.turn = self.turn.wrapping_add(1);
-        let readers: Vec<usize> = (0..shares.len()).filter(|&i| shares[i].unread > 1).collect();
-        let first = self.turn % readers.len().max(1);
-        let order: Vec<usize> = readers[first..].iter().chain(&readers[..first]).copied().collect();
-        let mut given = true;
-        while budget > 0 && given {
-            given = false;
-            for &reader in &order {
-                let logits = self.running[shares[reader].running].job.wants_prompt_logits();
-                let share = &mut shares[reader];
-                let most = if logits { share.unread.min(MOST_LOGITS) } else { share.unread };
-                let more = SHARE.min(budget).min(most - share.tokens);
-                share.tokens += more;
-                budget -= more;
-                given |= more > 0;
-            }
-        }
-        shares.retain(|share| share.tokens > 0);
+        share::deal(&mut shares, budget, self.turn);
         shares
     }
 
@@ -363,8 +284,8 @@ impl Scheduler {
             .map(|share| {
                 let job = &running[share.running].job;
                 let sequence = &job.sequences()[share.sequence];
-                let ids = &sequence.unread(&self.slots)[..share.tokens];
-                let logits = match (job.wants_prompt_logits(), share.tokens == share.unread) {
+                let ids = &sequence.pending(&self.slots)[..share.tokens];
+                let logits = match (job.wants_prompt_logits(), share.tokens == share.pending) {
                     (true, _) => share.tokens,
                     (false, last) => usize::from(last),
                 };
@@ -393,7 +314,7 @@ impl Scheduler {
                 failed.push((*id, error));
                 continue;
             }
-            if share.tokens == share.unread {
+            if share.tokens == share.pending {
                 job.sequences_mut().0[share.sequence].logits = logits.pop();
             }
         }
@@ -403,8 +324,8 @@ impl Scheduler {
     /// Lets each request go on that has the logits it waits for. Whatever goes wrong in one costs that one alone.
     fn advance(&mut self, tokenizer: Option<&Tokenizer>, events: &mut Vec<(RequestId, EngineEvent)>) {
         for id in self.running.iter().map(|running| running.id).collect::<Vec<_>>() {
-            let Some(place) = self.running.iter().position(|running| running.id == id) else { continue };
-            let (job, slots) = (&mut self.running[place].job, &mut self.slots);
+            let Some(index) = self.running.iter().position(|running| running.id == id) else { continue };
+            let (job, slots) = (&mut self.running[index].job, &mut self.slots);
             if !job.sequences().iter().all(|sequence| sequence.logits.is_some()) {
                 continue;
             }
@@ -424,7 +345,7 @@ impl Scheduler {
                 Ok(false) => (),
                 Ok(true) => {
                     self.counters.finished += 1;
-                    self.retire(place);
+                    self.retire(index);
                 }
                 Err(error) => self.fail(id, error, events),
             }
@@ -432,18 +353,18 @@ impl Scheduler {
     }
 
     fn fail(&mut self, id: RequestId, error: Error, events: &mut Vec<(RequestId, EngineEvent)>) {
-        if let Some(place) = self.running.iter().position(|running| running.id == id) {
-            let slots = self.running[place].job.slots();
-            // Who knows what is in there.
+        if let Some(index) = self.running.iter().position(|running| running.id == id) {
+            let slots = self.running[index].job.slots();
+            // Their cache may be incomplete.
             slots.into_iter().for_each(|slot| self.slots.truncate(slot, 0));
-            self.retire(place);
+            self.retire(index);
         }
         self.counters.finished += 1;
         self.counters.failed += 1;
         events.push((id, EngineEvent::Failed(error)));
     }
 
-    /// A pass that failed leaves nothing to go on with.
+    /// A failed pass ends all requests: their caches may be incomplete.
     fn fail_all(&mut self, error: Error, events: &mut Vec<(RequestId, EngineEvent)>) {
         let error = Arc::new(error);
         for id in self.running.iter().map(|running| running.id).collect::<Vec<_>>() {
@@ -451,14 +372,14 @@ impl Scheduler {
         }
     }
 
-    fn retire(&mut self, place: usize) {
-        let running = self.running.remove(place);
+    fn retire(&mut self, index: usize) {
+        let running = self.running.remove(index);
         running.job.slots().into_iter().for_each(|slot| self.slots.release(slot));
     }
 
     fn count(&mut self, shares: &[Share], started: Instant) {
-        let writers = shares.iter().filter(|share| share.unread == 1).count();
-        let read: usize = shares.iter().filter(|share| share.unread > 1).map(|share| share.tokens).sum();
+        let writers = shares.iter().filter(|share| share.decodes()).count();
+        let read: usize = shares.iter().filter(|share| !share.decodes()).map(|share| share.tokens).sum();
         let took = started.elapsed();
         self.pace.measured(writers, read, took);
         self.counters.prompt_tokens += read as u64;
@@ -490,52 +411,6 @@ impl Scheduler {
     /// What a search has found so far.
     pub fn search_so_far(&self, id: RequestId, tokenizer: Option<&Tokenizer>) -> Vec<Completion> {
         self.beams(id).map(|beams| beams.search.completions(tokenizer)).unwrap_or_default()
-    }
-}
-
-impl Beams {
-    /// Makes every beam a token longer. True if the search is over.
-    fn advance(
-        &mut self,
-        slots: &mut Slots,
-        tokenizer: Option<&Tokenizer>,
-        events: &mut Vec<EngineEvent>,
-    ) -> Result<bool> {
-        let logits: Vec<Vec<f32>> =
-            self.sequences.iter_mut().map(|sequence| sequence.logits.take().unwrap_or_default()).collect();
-        if self.steps == 0 {
-            let cached_tokens = self.usage.cached_tokens;
-            events.push(EngineEvent::Prompt { logprobs: Vec::new(), cached_tokens });
-        }
-        let parents = self.search.advance(&logits, tokenizer)?;
-        self.steps += 1;
-        if self.search.is_done() {
-            let found = self.search.completions(tokenizer);
-            let reason = found.first().and_then(|best| best.finish_reason).unwrap_or(FinishReason::Length);
-            self.usage.completion_tokens = found.first().map_or(0, |best| best.ids.len());
-            events.push(EngineEvent::Found(found));
-            events.push(EngineEvent::Done { reason, rest: String::new(), usage: self.usage, stop: None });
-            return Ok(true);
-        }
-        self.sequences = self.children(&parents, slots)?;
-        Ok(false)
-    }
-
-    /// The sequences of the new beams: the first child of a beam goes on in its slot, the others copy it.
-    fn children(&self, parents: &[usize], slots: &mut Slots) -> Result<Vec<Sequence>> {
-        let in_use: Vec<usize> = parents.iter().map(|&parent| self.sequences[parent].slot).collect();
-        let mut spare = self.slots.iter().filter(|slot| !in_use.contains(slot)).copied();
-        let mut children = Vec::with_capacity(parents.len());
-        for (i, (ids, &parent)) in self.search.texts().zip(parents).enumerate() {
-            let sequence = &self.sequences[parent];
-            let mut slot = sequence.slot;
-            if parents[..i].contains(&parent) {
-                slot = spare.next().unwrap_or(slot);
-                slots.copy(sequence.slot, slot, slots.ids(sequence.slot).len())?;
-            }
-            children.push(sequence.extended(ids.to_vec(), slot));
-        }
-        Ok(children)
     }
 }
 

@@ -55,8 +55,8 @@ impl Sequence {
         &self.ids[self.start..]
     }
 
-    /// The tokens that the model has not seen.
-    pub fn unread<'a>(&'a self, slots: &Slots) -> &'a [u32] {
+    /// The tokens that are not in the cache yet.
+    pub fn pending<'a>(&'a self, slots: &Slots) -> &'a [u32] {
         &self.ids[self.start + slots.ids(self.slot).len()..]
     }
 }

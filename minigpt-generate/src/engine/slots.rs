@@ -83,16 +83,16 @@ impl Slots {
         let goes_on = best.filter(|&(slot, common)| {
             self.slots[slot].owner.is_none() && 2 * common >= self.slots[slot].ids.len()
         });
-        let place = goes_on.map(|(slot, _)| slot).or_else(|| free().min_by_key(oldest).map(|(slot, _)| slot));
-        let Some(place) = place else { return Ok(None) };
+        let index = goes_on.map(|(slot, _)| slot).or_else(|| free().min_by_key(oldest).map(|(slot, _)| slot));
+        let Some(index) = index else { return Ok(None) };
         match best {
-            Some((from, common)) if from != place => self.copy(from, place, common)?,
-            best => self.truncate(place, best.map_or(0, |(_, common)| common)),
+            Some((from, common)) if from != index => self.copy(from, index, common)?,
+            best => self.truncate(index, best.map_or(0, |(_, common)| common)),
         }
         self.taken += 1;
-        let slot = &mut self.slots[place];
+        let slot = &mut self.slots[index];
         (slot.owner, slot.used, slot.cache_key) = (Some(owner), self.taken, cache_key);
-        Ok(Some(place))
+        Ok(Some(index))
     }
 
     /// The slot of this key that holds most of a text's beginning, and how much of it; of equals a free one. The last token
@@ -101,7 +101,7 @@ impl Slots {
         let before_last = &view[..view.len().saturating_sub(1)];
         let common = |slot: &Slot| common_prefix(&slot.ids, before_last);
         let slots = self.slots.iter().enumerate().filter(|(_, slot)| slot.cache_key == cache_key);
-        let slots = slots.map(|(place, slot)| (place, common(slot), slot.owner.is_none()));
+        let slots = slots.map(|(index, slot)| (index, common(slot), slot.owner.is_none()));
         let best = slots.max_by_key(|&(_, common, is_free)| (common, is_free))?;
         (best.1 > 0).then_some((best.0, best.1))
     }

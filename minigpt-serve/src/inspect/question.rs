@@ -1,6 +1,6 @@
 //! What a question about a model may say. Every route takes what it needs.
 
-use super::looking::Looked;
+use super::state::InspectedModel;
 use crate::problem::Problem;
 use serde::Deserialize;
 use std::collections::HashSet;
@@ -76,20 +76,20 @@ impl InspectQuestion {
     }
 
     /// The ids that are asked about, at least one.
-    pub fn ids(&self, looked: &Looked) -> Result<Vec<u32>, Problem> {
+    pub fn ids(&self, model: &InspectedModel) -> Result<Vec<u32>, Problem> {
         let ids = match (&self.ids, &self.text) {
             (Some(_), Some(_)) => return Err(Problem::field("ids", "give a text or ids, not both")),
             (Some(ids), None) => ids.clone(),
             (None, Some(text)) => {
                 let none = || Problem::field("text", "this model has no tokenizer: give token ids");
-                let tokenizer = looked.tokenizer.as_ref().ok_or_else(none)?;
+                let tokenizer = model.tokenizer.as_ref().ok_or_else(none)?;
                 tokenizer
                     .encode_with_special(text)
                     .map_err(|error| Problem::field("text", error.to_string()))?
             }
             (None, None) => return Err(Problem::field("text", "give a text, or ids")),
         };
-        let context = looked.gpt.config().block_size;
+        let context = model.gpt.config().block_size;
         match ids.len() {
             0 => Err(Problem::field("text", "there is no token to look at")),
             tokens if tokens > context => Err(Problem::too_long(tokens, context)),
@@ -99,8 +99,8 @@ impl InspectQuestion {
 
     /// The characters of the text that the vocabulary lacks, each once, in the order in which they appear; nothing if no text is
     /// asked about.
-    pub fn unknown(&self, looked: &Looked) -> Option<Vec<char>> {
-        let (text, tokenizer) = (self.text.as_ref()?, looked.tokenizer.as_ref()?);
+    pub fn unknown(&self, model: &InspectedModel) -> Option<Vec<char>> {
+        let (text, tokenizer) = (self.text.as_ref()?, model.tokenizer.as_ref()?);
         let mut unknown = tokenizer.unknown_beside_special(text);
         let mut seen = HashSet::new();
         unknown.retain(|&character| seen.insert(character));

@@ -1,23 +1,26 @@
 //! `POST /v1/chat/completions`: the next turn of a conversation, as OpenAI has it.
 
 use super::completions::FinishWord;
+use super::interface::{Head, Interface, answer};
 use super::usage::{self, FINGERPRINT, StreamOptions, UsageAnswer, UsageInAnswer};
 use crate::app::App;
 use crate::body::{KnownFields, parse};
-use crate::events::{self, Early, Events, StreamEvent};
+use crate::events::{StreamEvent, event};
 use crate::fields::{Fields, Route};
 use crate::logprobs::ChatLogprobs;
-use crate::messages::{self, TalkFields, ToolUse};
+use crate::messages::{self, ConversationFields, ToolUse};
 use crate::problem::{AccessErrors, BodyErrors, ErrorAnswer, Problem};
 use crate::record::Account;
+use crate::sampling::{Own, Sampling, settings};
 use crate::served_model::ServedModel;
-use crate::settings::{Defaults, Sampling, Wanted};
+use crate::settings::{Defaults, Wanted};
 use crate::structured::Structured;
-use crate::texts::{News, Texts};
+use crate::texts::{News, Texts, WholeText};
 use crate::writing::Written;
+use axum::Extension;
+use axum::body::Bytes;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
+use axum::response::Response;
 use minigpt_chat::{AnswerPart, ToolCall, ToolParser};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -48,18 +51,35 @@ pub(crate) struct ChatRequest {
     structured: Structured,
     #[schema(inline)]
     #[serde(flatten)]
-    talk: TalkFields,
+    conversation: ConversationFields,
     #[schema(inline)]
     #[serde(flatten)]
     own: ChatFields,
 }
 
-impl Fields for ChatRequest {
+impl Own for ChatFields {
     const ROUTE: Route = Route::Chat;
+
+    fn defaults(model: &ServedModel) -> Defaults {
+        Defaults::chat(&model.format)
+    }
+
+    fn add(&self, wanted: Wanted) -> Result<Wanted, Problem> {
+        let logprobs = self.logprobs.unwrap_or(false);
+        if self.top_logprobs.is_some_and(|top| top > 0) && !logprobs {
+            return Err(Problem::field("top_logprobs", "top_logprobs needs logprobs to be true"));
+        }
+        let alternatives = logprobs.then(|| self.top_logprobs.unwrap_or(0));
+        Ok(Wanted { n: self.n, alternatives, ..wanted })
+    }
+}
+
+impl Fields for ChatRequest {
+    const ROUTE: Route = ChatFields::ROUTE;
 
     fn read(bytes: &[u8]) -> Result<Self, Problem> {
         let (sampling, structured) = (parse(bytes)?, parse(bytes)?);
-        Ok(Self { sampling, structured, talk: parse(bytes)?, own: parse(bytes)? })
+        Ok(Self { sampling, structured, conversation: parse(bytes)?, own: parse(bytes)? })
     }
 }
 
@@ -150,18 +170,6 @@ pub(crate) struct AnswerDelta {
     tool_calls: Option<Vec<CallAnswer>>,
 }
 
-impl ChatRequest {
-    fn wanted(&mut self, model: &ServedModel) -> Result<Wanted, Problem> {
-        let wanted = self.sampling.wanted(model, Route::Chat)?;
-        let ChatFields { n, logprobs, top_logprobs, .. } = self.own;
-        let logprobs = logprobs.unwrap_or(false);
-        if top_logprobs.is_some_and(|top| top > 0) && !logprobs {
-            return Err(Problem::field("top_logprobs", "top_logprobs needs logprobs to be true"));
-        }
-        Ok(Wanted { n, alternatives: logprobs.then(|| top_logprobs.unwrap_or(0)), ..wanted })
-    }
-}
-
 /// Answer the last turn of a conversation, in the format that the model knows. Also `/chat/completions`.
 #[utoipa::path(post, path = "/v1/chat/completions", request_body = ChatRequest, responses(
     (status = 200, description = "the answers; with `stream` as events that have what is new", content(
@@ -177,51 +185,81 @@ pub(crate) async fn chat_completions(
     KnownFields(mut request): KnownFields<ChatRequest>,
 ) -> Result<Response, Problem> {
     let model = app.model_for(request.sampling.model.as_deref(), &account)?;
-    let mut settings = request.wanted(&model)?.settle(&model, Defaults::chat(&model.format))?;
-    settings.constrain(std::mem::take(&mut request.structured).constraint(&model).await?);
+    let ChatRequest { sampling, structured, own, .. } = &mut request;
+    let mut settings = settings(sampling, structured, own, &model).await?;
     let mut ignored = Vec::new();
-    let (talk, tools) = request.talk.talk(&model, &mut ignored)?;
+    let (conversation, tools) = request.conversation.conversation(&model, &mut ignored)?;
     account.note(|record| record.ignored.extend(ignored));
     if let Some(stop) = tools.as_ref().and_then(ToolUse::stop) {
         settings.stop_at(stop);
     }
     let usage = usage::wanted(request.own.stream_options.as_ref(), &account)?;
-    let prompt = messages::encode(&model, &account, talk).await?;
+    let prompt = messages::encode(&model, &account, conversation).await?;
     let logprobs = request.own.logprobs.unwrap_or(false);
     let texts = Texts::start(&model, &account, &settings, vec![prompt], false, logprobs)?;
-    let shape = Shape { id: usage::name("chatcmpl"), created: usage::now(), model, logprobs, usage, tools };
-    if request.sampling.stream.unwrap_or(false) {
-        return Ok(events::answer(|events| stream(texts, shape, events)));
-    }
-    Ok(Json(whole(texts, &shape).await?).into_response())
+    let head = Head::new("chatcmpl", model, logprobs, usage);
+    let chat = Chat { head, tools, streamed: Vec::new() };
+    answer(texts, request.sampling.stream.unwrap_or(false), chat).await
 }
 
-/// What all answers to one request have in common.
-struct Shape {
-    id: String,
-    created: u64,
-    model: Arc<ServedModel>,
-    logprobs: bool,
-    /// Whether a stream tells what it cost.
-    usage: bool,
+/// OpenAI's chat completions.
+struct Chat {
+    head: Head,
     /// The tools that the model may call.
     tools: Option<ToolUse>,
+    /// The answers of a stream.
+    streamed: Vec<StreamedAnswer>,
 }
 
-impl Shape {
+/// An answer whose parts are sent as they come.
+struct StreamedAnswer {
+    reader: AnswerReader,
+    /// Tokens whose text may become a call: they wait with it.
+    waiting: Vec<Written>,
+    /// Calls that were sent.
+    calls: usize,
+}
+
+impl Chat {
     fn logprobs(&self, tokens: &[Written]) -> Option<ChatLogprobs> {
-        self.logprobs.then(|| ChatLogprobs::new(&self.model, tokens))
+        self.head.logprobs.then(|| ChatLogprobs::new(&self.head.model, tokens))
     }
 
     fn answer(&self, object: &'static str, choices: Vec<ChatChoice>, usage: UsageInAnswer) -> ChatAnswer {
         ChatAnswer {
-            id: self.id.clone(),
+            id: self.head.id.clone(),
             object,
-            created: self.created,
-            model: self.model.name.clone(),
+            created: self.head.created,
+            model: self.head.model.name.clone(),
             system_fingerprint: FINGERPRINT,
             choices,
             usage,
+        }
+    }
+
+    fn whole_choice(&self, index: usize, WholeText { piece, end }: WholeText) -> ChatChoice {
+        let mut reader = AnswerReader::new(self.tools.as_ref());
+        let (mut content, mut calls) = (String::new(), Vec::new());
+        for part in reader.take(piece.text, true) {
+            match part {
+                AnswerPart::Text(text) => content.push_str(&text),
+                AnswerPart::Call(call) => calls.push(CallAnswer::new(call, None)),
+            }
+        }
+        // An answer that is nothing but calls has no content.
+        let silent = content.is_empty() && !calls.is_empty();
+        let message = AnswerMessage {
+            role: "assistant",
+            content: (!silent).then_some(content),
+            refusal: None,
+            tool_calls: (!calls.is_empty()).then_some(calls),
+        };
+        ChatChoice {
+            index,
+            message: Some(message),
+            delta: None,
+            logprobs: self.logprobs(&piece.tokens),
+            finish_reason: Some(reader.reason(end.reason)),
         }
     }
 
@@ -232,54 +270,70 @@ impl Shape {
         delta: AnswerDelta,
         tokens: &[Written],
         finish_reason: Option<FinishWord>,
-    ) -> ChatAnswer {
+    ) -> Bytes {
         let logprobs = if tokens.is_empty() { None } else { self.logprobs(tokens) };
         let choice = ChatChoice { index, message: None, delta: Some(delta), logprobs, finish_reason };
-        self.answer("chat.completion.chunk", vec![choice], self.usage.then_some(None))
+        event(&self.answer(CHUNK, vec![choice], self.head.usage_in_event()))
     }
 }
 
-async fn whole(mut texts: Texts, shape: &Shape) -> Result<ChatAnswer, Problem> {
-    let mut answers: Vec<Answer> = (0..texts.len()).map(|_| Answer::new(shape.tools.as_ref())).collect();
-    let mut wholes: Vec<Whole> = (0..texts.len()).map(|_| Whole::default()).collect();
-    while let Some(News { index, piece, end }) = texts.next().await? {
-        let whole = &mut wholes[index];
-        whole.tokens.extend(piece.tokens);
-        for part in answers[index].take(piece.text, end.is_some()) {
-            match part {
-                AnswerPart::Text(text) => whole.text.push_str(&text),
-                AnswerPart::Call(call) => whole.calls.push(CallAnswer::new(call, None)),
-            }
-        }
-        whole.reason = end.map(|end| answers[index].reason(end.reason));
+/// The `object` of an event.
+const CHUNK: &str = "chat.completion.chunk";
+
+impl Interface for Chat {
+    type Whole = ChatAnswer;
+
+    fn whole(self, texts: Vec<WholeText>, usage: UsageAnswer) -> ChatAnswer {
+        let choice = |(index, text)| self.whole_choice(index, text);
+        let choices = texts.into_iter().enumerate().map(choice).collect();
+        self.answer("chat.completion", choices, Some(Some(usage)))
     }
-    let choice = |(index, whole): (usize, Whole)| {
-        // An answer that is nothing but calls has no content.
-        let silent = whole.text.is_empty() && !whole.calls.is_empty();
-        let message = AnswerMessage {
-            role: "assistant",
-            content: (!silent).then_some(whole.text),
-            refusal: None,
-            tool_calls: (!whole.calls.is_empty()).then_some(whole.calls),
+
+    /// The role of each answer.
+    fn first(&mut self, texts: usize) -> Vec<Bytes> {
+        let new = || StreamedAnswer {
+            reader: AnswerReader::new(self.tools.as_ref()),
+            waiting: Vec::new(),
+            calls: 0,
         };
-        let logprobs = shape.logprobs(&whole.tokens);
-        ChatChoice { index, message: Some(message), delta: None, logprobs, finish_reason: whole.reason }
-    };
-    let choices = wholes.into_iter().enumerate().map(choice).collect();
-    Ok(shape.answer("chat.completion", choices, Some(Some(texts.usage))))
+        self.streamed = (0..texts).map(|_| new()).collect();
+        let role = || AnswerDelta { role: Some("assistant"), content: Some(String::new()), tool_calls: None };
+        (0..texts).map(|index| self.chunk(index, role(), &[], None)).collect()
+    }
+
+    /// What the answer says and calls, and at its end why it ended.
+    fn next(&mut self, News { index, piece, end }: News) -> Vec<Bytes> {
+        let answer = &mut self.streamed[index];
+        answer.waiting.extend(piece.tokens);
+        let mut parts = answer.reader.take(piece.text, end.is_some());
+        if parts.is_empty() && !answer.waiting.is_empty() && (self.tools.is_none() || end.is_some()) {
+            parts.push(AnswerPart::Text(String::new()));
+        }
+        // The first of the parts has the tokens.
+        let mut tokens = if parts.is_empty() { Vec::new() } else { std::mem::take(&mut answer.waiting) };
+        let delta = |part| match part {
+            AnswerPart::Text(text) => AnswerDelta { content: Some(text), ..AnswerDelta::default() },
+            AnswerPart::Call(call) => {
+                let call = CallAnswer::new(call, Some(answer.calls));
+                answer.calls += 1;
+                AnswerDelta { tool_calls: Some(vec![call]), ..AnswerDelta::default() }
+            }
+        };
+        let deltas: Vec<AnswerDelta> = parts.into_iter().map(delta).collect();
+        let reason = end.map(|end| answer.reader.reason(end.reason));
+        let chunk = |delta| self.chunk(index, delta, &std::mem::take(&mut tokens), None);
+        let mut chunks: Vec<Bytes> = deltas.into_iter().map(chunk).collect();
+        chunks.extend(reason.map(|reason| self.chunk(index, AnswerDelta::default(), &[], Some(reason))));
+        chunks
+    }
+
+    fn last(&mut self, usage: UsageAnswer) -> Vec<Bytes> {
+        self.head.last(usage, |usage| self.answer(CHUNK, Vec::new(), usage))
+    }
 }
 
-/// A whole answer as it is put together.
-#[derive(Default)]
-struct Whole {
-    text: String,
-    calls: Vec<CallAnswer>,
-    tokens: Vec<Written>,
-    reason: Option<FinishWord>,
-}
-
-/// An answer under way: what it says, and what it calls.
-pub(super) struct Answer {
+/// Reads what an answer says, and what it calls.
+struct AnswerReader {
     parser: Option<ToolParser>,
     /// The most calls that it may have.
     most: usize,
@@ -287,14 +341,14 @@ pub(super) struct Answer {
     calls: usize,
 }
 
-impl Answer {
-    pub fn new(tools: Option<&ToolUse>) -> Self {
+impl AnswerReader {
+    fn new(tools: Option<&ToolUse>) -> Self {
         let most = tools.map_or(0, |tools| if tools.parallel { usize::MAX } else { 1 });
         Self { parser: tools.map(ToolUse::parser), most, calls: 0 }
     }
 
     /// The parts that are clear with the next text.
-    pub fn take(&mut self, text: String, ends: bool) -> Vec<AnswerPart> {
+    fn take(&mut self, text: String, ends: bool) -> Vec<AnswerPart> {
         let Some(parser) = &mut self.parser else {
             return if text.is_empty() { Vec::new() } else { vec![AnswerPart::Text(text)] };
         };
@@ -315,47 +369,8 @@ impl Answer {
         parts
     }
 
-    /// Why it ended, in a word.
-    pub fn reason(&self, reason: FinishWord) -> FinishWord {
+    /// Why the answer ended.
+    fn reason(&self, reason: FinishWord) -> FinishWord {
         if self.calls > 0 && reason == FinishWord::Stop { FinishWord::ToolCalls } else { reason }
     }
-}
-
-/// For each answer first its role, then what it says and calls, then why it ends; at last what all of it cost, if that was asked for.
-async fn stream(mut texts: Texts, shape: Shape, events: Events) -> Result<(), Early> {
-    let mut answers: Vec<Answer> = (0..texts.len()).map(|_| Answer::new(shape.tools.as_ref())).collect();
-    // Tokens whose text may become a call wait with it.
-    let mut waiting: Vec<Vec<Written>> = vec![Vec::new(); texts.len()];
-    let mut calls = vec![0; texts.len()];
-    for index in 0..texts.len() {
-        let role = AnswerDelta { role: Some("assistant"), content: Some(String::new()), tool_calls: None };
-        events.send(&shape.chunk(index, role, &[], None)).await?;
-    }
-    while let Some(News { index, piece, end }) = texts.next().await? {
-        let tokens = &mut waiting[index];
-        tokens.extend(piece.tokens);
-        let mut parts = answers[index].take(piece.text, end.is_some());
-        if parts.is_empty() && !tokens.is_empty() && (shape.tools.is_none() || end.is_some()) {
-            parts.push(AnswerPart::Text(String::new()));
-        }
-        for part in parts {
-            let delta = match part {
-                AnswerPart::Text(text) => AnswerDelta { content: Some(text), ..AnswerDelta::default() },
-                AnswerPart::Call(call) => {
-                    let call = CallAnswer::new(call, Some(calls[index]));
-                    calls[index] += 1;
-                    AnswerDelta { tool_calls: Some(vec![call]), ..AnswerDelta::default() }
-                }
-            };
-            events.send(&shape.chunk(index, delta, &std::mem::take(tokens), None)).await?;
-        }
-        if let Some(end) = end {
-            let reason = answers[index].reason(end.reason);
-            events.send(&shape.chunk(index, AnswerDelta::default(), &[], Some(reason))).await?;
-        }
-    }
-    if shape.usage {
-        events.send(&shape.answer("chat.completion.chunk", Vec::new(), Some(Some(texts.usage)))).await?;
-    }
-    Ok(events.done().await?)
 }

@@ -1,21 +1,24 @@
 //! `POST /v1/completions`: a text that goes on from a prompt, as OpenAI has it.
 
+use super::interface::{Head, Interface, answer};
 use super::usage::{self, FINGERPRINT, StreamOptions, UsageAnswer, UsageInAnswer};
 use crate::app::App;
 use crate::body::KnownFields;
-use crate::events::{self, Early, Events, StreamEvent};
+use crate::events::{StreamEvent, event};
 use crate::fields::Route;
 use crate::logprobs::LogprobLists;
 use crate::problem::{AccessErrors, BodyErrors, ErrorAnswer, Problem};
 use crate::prompts::Prompts;
 use crate::record::Account;
+use crate::sampling::{Asked, Own};
 use crate::served_model::ServedModel;
-use crate::settings::{Asked, Defaults, Own, Wanted};
-use crate::texts::{News, Texts};
+use crate::settings::{Defaults, Wanted};
+use crate::texts::{End, News, Texts, WholeText};
 use crate::writing::Piece;
+use axum::Extension;
+use axum::body::Bytes;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
+use axum::response::Response;
 use minigpt_generate::FinishReason;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -43,6 +46,19 @@ pub(crate) type CompletionRequest = Asked<CompletionFields>;
 
 impl Own for CompletionFields {
     const ROUTE: Route = Route::Completions;
+
+    fn defaults(_: &ServedModel) -> Defaults {
+        Defaults::OPENAI
+    }
+
+    fn add(&self, wanted: Wanted) -> Result<Wanted, Problem> {
+        let Self { n, best_of, logprobs, echo, .. } = *self;
+        if best_of.is_some_and(|best_of| best_of != n.unwrap_or(1)) {
+            return Err(Problem::field("best_of", "best_of is not supported, unless it is n"));
+        }
+        let prompt_logprobs = echo.unwrap_or(false) && logprobs.is_some();
+        Ok(Wanted { n, alternatives: logprobs, prompt_logprobs, ..wanted })
+    }
 }
 
 /// Texts, or a part of them in an event.
@@ -92,21 +108,6 @@ impl From<FinishReason> for FinishWord {
     }
 }
 
-impl CompletionRequest {
-    fn wanted(&mut self, model: &ServedModel) -> Result<Wanted, Problem> {
-        let CompletionFields { n, best_of, logprobs, echo, .. } = self.own;
-        if best_of.is_some_and(|best_of| best_of != n.unwrap_or(1)) {
-            return Err(Problem::field("best_of", "best_of is not supported, unless it is n"));
-        }
-        Ok(Wanted {
-            n,
-            alternatives: logprobs,
-            prompt_logprobs: echo.unwrap_or(false) && logprobs.is_some(),
-            ..self.sampling.wanted(model, Route::Completions)?
-        })
-    }
-}
-
 /// Go on from a prompt, or several.
 #[utoipa::path(post, path = "/v1/completions", request_body = Asked<CompletionFields>, responses(
     (status = 200, description = "the texts; with `stream` as events of the same form", content(
@@ -122,8 +123,7 @@ pub(crate) async fn completions(
     KnownFields(mut request): KnownFields<CompletionRequest>,
 ) -> Result<Response, Problem> {
     let model = app.model_for(request.sampling.model.as_deref(), &account)?;
-    let mut settings = request.wanted(&model)?.settle(&model, Defaults::OPENAI)?;
-    settings.constrain(std::mem::take(&mut request.structured).constraint(&model).await?);
+    let settings = request.settings(&model).await?;
     let CompletionFields { prompt, echo, logprobs, stream_options, .. } = request.own;
     let usage = usage::wanted(stream_options.as_ref(), &account)?;
     let prompts = prompt.unwrap_or(Prompts::ManyIds(vec![Vec::new()])).encode(&model, &account).await?;
@@ -136,39 +136,25 @@ pub(crate) async fn completions(
     let mut texts = Texts::start(&model, &account, &settings, prompts, echo, logprobs)?;
     // Evaluation tools leave out the last token, and count on its being there.
     texts.keeps_end = true;
-    let shape = Shape { id: usage::name("cmpl"), created: usage::now(), model, logprobs, usage };
-    if request.sampling.stream.unwrap_or(false) {
-        return Ok(events::answer(|events| stream(texts, shape, events)));
-    }
-    Ok(Json(whole(texts, &shape).await?).into_response())
+    let head = Head::new("cmpl", model, logprobs, usage);
+    answer(texts, request.sampling.stream.unwrap_or(false), Completions(head)).await
 }
 
-/// What all answers to one request have in common.
-struct Shape {
-    id: String,
-    created: u64,
-    model: Arc<ServedModel>,
-    logprobs: bool,
-    /// Whether a stream tells what it cost.
-    usage: bool,
-}
+/// OpenAI's completions.
+struct Completions(Head);
 
-impl Shape {
-    fn choice(&self, index: usize, piece: Piece, finish_reason: Option<FinishWord>) -> CompletionChoice {
-        let logprobs = self.logprobs.then(|| {
-            let mut lists = LogprobLists::default();
-            lists.extend(&self.model, &piece.tokens);
-            lists
-        });
-        CompletionChoice { text: piece.text, index, logprobs, finish_reason }
+impl Completions {
+    fn choice(&self, index: usize, piece: Piece, end: Option<End>) -> CompletionChoice {
+        let logprobs = self.0.logprobs.then(|| LogprobLists::new(&self.0.model, &piece.tokens));
+        CompletionChoice { text: piece.text, index, logprobs, finish_reason: end.map(|end| end.reason) }
     }
 
     fn answer(&self, choices: Vec<CompletionChoice>, usage: UsageInAnswer) -> CompletionAnswer {
         CompletionAnswer {
-            id: self.id.clone(),
+            id: self.0.id.clone(),
             object: "text_completion",
-            created: self.created,
-            model: self.model.name.clone(),
+            created: self.0.created,
+            model: self.0.model.name.clone(),
             system_fingerprint: FINGERPRINT,
             choices,
             usage,
@@ -176,27 +162,20 @@ impl Shape {
     }
 }
 
-async fn whole(mut texts: Texts, shape: &Shape) -> Result<CompletionAnswer, Problem> {
-    let mut choices: Vec<CompletionChoice> =
-        (0..texts.len()).map(|index| shape.choice(index, Piece::default(), None)).collect();
-    while let Some(News { index, piece, end }) = texts.next().await? {
-        let choice = &mut choices[index];
-        choice.text.push_str(&piece.text);
-        choice.finish_reason = end.map(|end| end.reason);
-        if let Some(logprobs) = &mut choice.logprobs {
-            logprobs.extend(&shape.model, &piece.tokens);
-        }
-    }
-    Ok(shape.answer(choices, Some(Some(texts.usage))))
-}
+impl Interface for Completions {
+    type Whole = CompletionAnswer;
 
-async fn stream(mut texts: Texts, shape: Shape, events: Events) -> Result<(), Early> {
-    while let Some(News { index, piece, end }) = texts.next().await? {
-        let choice = shape.choice(index, piece, end.map(|end| end.reason));
-        events.send(&shape.answer(vec![choice], shape.usage.then_some(None))).await?;
+    fn whole(self, texts: Vec<WholeText>, usage: UsageAnswer) -> CompletionAnswer {
+        let choice = |(index, text): (usize, WholeText)| self.choice(index, text.piece, Some(text.end));
+        self.answer(texts.into_iter().enumerate().map(choice).collect(), Some(Some(usage)))
     }
-    if shape.usage {
-        events.send(&shape.answer(Vec::new(), Some(Some(texts.usage)))).await?;
+
+    fn next(&mut self, News { index, piece, end }: News) -> Vec<Bytes> {
+        let choice = self.choice(index, piece, end);
+        vec![event(&self.answer(vec![choice], self.0.usage_in_event()))]
     }
-    Ok(events.done().await?)
+
+    fn last(&mut self, usage: UsageAnswer) -> Vec<Bytes> {
+        self.0.last(usage, |usage| self.answer(Vec::new(), usage))
+    }
 }

@@ -1,21 +1,25 @@
 //! `POST /completion`: a text that goes on from a prompt, as llama.cpp's server has it.
 
 use super::completions::FinishWord;
+use super::interface::{Interface, answer};
+use super::usage::UsageAnswer;
 use crate::app::App;
 use crate::body::KnownFields;
-use crate::events::{self, Early, Events, StreamEvent};
+use crate::events::{StreamEvent, event};
 use crate::fields::Route;
 use crate::logprobs::{TokenEntry, entries};
 use crate::problem::{AccessErrors, BodyErrors, ErrorAnswer, Problem};
 use crate::prompts::Prompts;
 use crate::record::Account;
+use crate::sampling::{Asked, Own, either};
 use crate::served_model::ServedModel;
-use crate::settings::{Asked, Defaults, Own, Settings, Wanted, either};
-use crate::texts::{End, News, Texts};
+use crate::settings::{Defaults, Settings, Wanted};
+use crate::texts::{End, News, Texts, WholeText};
 use crate::writing::Piece;
+use axum::Extension;
+use axum::body::Bytes;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
+use axum::response::Response;
 use minigpt_generate::{GenerationConfig, StoppedBy};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -47,6 +51,15 @@ pub(crate) type LlamaRequest = Asked<LlamaFields>;
 
 impl Own for LlamaFields {
     const ROUTE: Route = Route::Llama;
+
+    fn defaults(_: &ServedModel) -> Defaults {
+        Defaults::LLAMA
+    }
+
+    fn add(&self, wanted: Wanted) -> Result<Wanted, Problem> {
+        let n = either(["n", "n_cmpl"], self.n, self.n_cmpl)?;
+        Ok(Wanted { n, alternatives: self.n_probs, ..wanted })
+    }
 }
 
 /// A text, or a part of it in an event. With `response_fields`, only those fields are there.
@@ -143,8 +156,7 @@ pub(crate) async fn completion(
     KnownFields(mut request): KnownFields<LlamaRequest>,
 ) -> Result<Response, Problem> {
     let model = app.model_for(request.sampling.model.as_deref(), &account)?;
-    let mut settings = request.wanted(&model)?.settle(&model, Defaults::LLAMA)?;
-    settings.constrain(std::mem::take(&mut request.structured).constraint(&model).await?);
+    let settings = request.settings(&model).await?;
     let LlamaFields { prompt, n_probs, return_tokens, response_fields, .. } = request.own;
     let prompts = prompt.unwrap_or(Prompts::ManyIds(vec![Vec::new()]));
     let several = prompts.are_several() || settings.n > 1;
@@ -155,8 +167,9 @@ pub(crate) async fn completion(
     }
     let tokenizer = model.tokenizer.clone();
     let said = |prompt: &Vec<u32>| tokenizer.as_ref().and_then(|tokenizer| tokenizer.decode(prompt).ok());
-    let shape = Shape {
+    let llama = Llama {
         prompts: prompts.iter().map(|prompt| (said(prompt).unwrap_or_default(), prompt.len())).collect(),
+        several,
         n: settings.n,
         probabilities: n_probs.is_some_and(|n| n > 0),
         // A stream has them always, as llama.cpp's.
@@ -166,24 +179,11 @@ pub(crate) async fn completion(
         most: settings.config().max_new_tokens,
         begun: account.begun(),
         model: Arc::clone(&model),
+        written: 0,
+        has_new_line: false,
     };
     let texts = Texts::start(&model, &account, &settings, prompts, false, true)?;
-    if streams {
-        return Ok(events::answer(|events| stream(texts, shape, events)));
-    }
-    let mut answers = whole(texts, &shape).await?;
-    Ok(match (several, answers.pop()) {
-        (false, Some(answer)) => Json(answer).into_response(),
-        (_, last) => Json(answers.into_iter().chain(last).collect::<Vec<_>>()).into_response(),
-    })
-}
-
-impl LlamaRequest {
-    fn wanted(&mut self, model: &ServedModel) -> Result<Wanted, Problem> {
-        let n = either(["n", "n_cmpl"], self.own.n, self.own.n_cmpl)?;
-        let alternatives = self.own.n_probs;
-        Ok(Wanted { n, alternatives, ..self.sampling.wanted(model, Route::Llama)? })
-    }
+    answer(texts, streams, llama).await
 }
 
 /// The answer with the fields that were asked for, each under its whole name.
@@ -222,11 +222,13 @@ pub(super) fn default_settings(model: &ServedModel) -> Result<Settings, Problem>
     Wanted { seed: Some(0), ..Wanted::default() }.settle(model, Defaults::LLAMA)
 }
 
-/// What all answers to one request have in common.
-struct Shape {
+/// llama.cpp's completions.
+struct Llama {
     model: Arc<ServedModel>,
     /// Text and length of each prompt.
     prompts: Vec<(String, usize)>,
+    /// Whether the answer is a list.
+    several: bool,
     /// Texts of each prompt.
     n: usize,
     /// The fields that were asked for; all if there are none.
@@ -237,9 +239,13 @@ struct Shape {
     /// Tokens that were asked for.
     most: usize,
     begun: Instant,
+    /// Tokens of the one text of a stream so far.
+    written: usize,
+    /// Whether that text has a new line so far.
+    has_new_line: bool,
 }
 
-impl Shape {
+impl Llama {
     fn part(&self, index: usize, piece: &Piece, written: usize) -> LlamaAnswer {
         let ids = piece.tokens.iter().map(|token| token.id);
         LlamaAnswer {
@@ -255,7 +261,7 @@ impl Shape {
     }
 
     /// The last part: `whole` is all of the text where it is one answer, its last piece otherwise.
-    fn last(&self, index: usize, whole: &Piece, end: &End, has_new_line: bool) -> LlamaAnswer {
+    fn last_part(&self, index: usize, whole: &Piece, end: &End, has_new_line: bool) -> LlamaAnswer {
         let (stop_type, stopping_word) = match (&end.stop, end.reason) {
             (Some(StoppedBy::Text(word)), _) => ("word", word.clone()),
             (Some(StoppedBy::Token(_)), _) | (None, FinishWord::Stop | FinishWord::ToolCalls) => {
@@ -302,32 +308,29 @@ impl Timings {
     }
 }
 
-async fn whole(mut texts: Texts, shape: &Shape) -> Result<Vec<Value>, Problem> {
-    let mut wholes: Vec<Piece> = (0..texts.len()).map(|_| Piece::default()).collect();
-    let mut answers: Vec<Option<Value>> = (0..texts.len()).map(|_| None).collect();
-    while let Some(News { index, piece, end }) = texts.next().await? {
-        let whole = &mut wholes[index];
-        whole.text.push_str(&piece.text);
-        whole.tokens.extend(piece.tokens);
-        if let Some(end) = end {
-            let new_line = whole.text.contains('\n');
-            let answer = shape.last(index, whole, &end, new_line);
-            answers[index] = Some(chosen(&answer, &shape.fields));
-        }
-    }
-    Ok(answers.into_iter().flatten().collect())
-}
+impl Interface for Llama {
+    type Whole = Value;
 
-async fn stream(mut texts: Texts, shape: Shape, events: Events) -> Result<(), Early> {
-    let (mut new_line, mut written) = (false, 0);
-    while let Some(News { index, piece, end }) = texts.next().await? {
-        new_line |= piece.text.contains('\n');
-        written += piece.tokens.len();
-        let answer = match end {
-            Some(end) => chosen(&shape.last(index, &piece, &end, new_line), &shape.fields),
-            None => chosen(&shape.part(index, &piece, written), &[]),
+    fn whole(self, texts: Vec<WholeText>, _: UsageAnswer) -> Value {
+        let answer = |(index, WholeText { piece, end }): (usize, WholeText)| {
+            let has_new_line = piece.text.contains('\n');
+            chosen(&self.last_part(index, &piece, &end, has_new_line), &self.fields)
         };
-        events.send(&answer).await?;
+        let mut answers: Vec<Value> = texts.into_iter().enumerate().map(answer).collect();
+        if self.several { answers.into() } else { answers.pop().unwrap_or_default() }
     }
-    Ok(())
+
+    fn next(&mut self, News { index, piece, end }: News) -> Vec<Bytes> {
+        self.has_new_line |= piece.text.contains('\n');
+        self.written += piece.tokens.len();
+        let answer = match end {
+            Some(end) => chosen(&self.last_part(index, &piece, &end, self.has_new_line), &self.fields),
+            None => chosen(&self.part(index, &piece, self.written), &[]),
+        };
+        vec![event(&answer)]
+    }
+
+    fn last(&mut self, _: UsageAnswer) -> Vec<Bytes> {
+        Vec::new()
+    }
 }

@@ -4,6 +4,7 @@ mod chat;
 mod completions;
 mod embeddings;
 mod health;
+mod interface;
 mod llama;
 mod metrics;
 mod models;

@@ -1,19 +1,23 @@
 //! `POST /v1/responses`: OpenAI's newer interface, as far as it is about text. Nothing is kept, so a conversation is sent whole each time.
 
+use super::interface::{Interface, answer};
 use super::usage::{self, UsageAnswer};
 use crate::app::App;
 use crate::body::KnownFields;
-use crate::events::{self, Early, Events, StreamEvent};
+use crate::events::{StreamEvent, named_event};
 use crate::fields::Route;
-use crate::messages::{self, ChatMessage, Content, TalkFields};
+use crate::messages::{self, ChatMessage, Content, ConversationFields};
 use crate::problem::{AccessErrors, BodyErrors, ErrorAnswer, Problem};
 use crate::record::Account;
 use crate::routes::FinishWord;
-use crate::settings::{Asked, Defaults, Own, Wanted};
-use crate::texts::{News, Texts};
+use crate::sampling::{Asked, Own};
+use crate::served_model::ServedModel;
+use crate::settings::{Defaults, Wanted};
+use crate::texts::{News, Texts, WholeText};
+use axum::Extension;
+use axum::body::Bytes;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
+use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -61,6 +65,14 @@ pub(crate) type ResponseRequest = Asked<ResponseFields>;
 
 impl Own for ResponseFields {
     const ROUTE: Route = Route::Responses;
+
+    fn defaults(model: &ServedModel) -> Defaults {
+        Defaults::chat(&model.format)
+    }
+
+    fn add(&self, wanted: Wanted) -> Result<Wanted, Problem> {
+        Ok(Wanted { max_tokens: self.max_output_tokens.or(wanted.max_tokens), ..wanted })
+    }
 }
 
 impl ResponseFields {
@@ -132,10 +144,6 @@ pub(crate) async fn responses(
 ) -> Result<Response, Problem> {
     let model = app.model_for(request.sampling.model.as_deref(), &account)?;
     request.own.check()?;
-    let wanted = request.sampling.wanted(&model, Route::Responses)?;
-    let most = request.own.max_output_tokens;
-    let wanted = Wanted { max_tokens: most.or(wanted.max_tokens), ..wanted };
-    let mut settings = wanted.settle(&model, Defaults::chat(&model.format))?;
     let format =
         request.own.text.as_ref().and_then(|text| text.get("format")).filter(|format| !format.is_null());
     let format = format.cloned();
@@ -153,8 +161,7 @@ pub(crate) async fn responses(
         }
         _ => problem,
     };
-    let constraint = std::mem::take(&mut request.structured).constraint(&model).await.map_err(for_text)?;
-    settings.constrain(constraint);
+    let settings = request.settings(&model).await.map_err(for_text)?;
     let instructed = request.own.instructions.is_some();
     let for_input = |problem: Problem| match &problem.param {
         // The instructions are a message too, so numbers would be those of other items.
@@ -166,37 +173,44 @@ pub(crate) async fn responses(
         }
         _ => problem,
     };
-    let talk = TalkFields::of(request.own.messages()?).talk(&model, &mut Vec::new());
-    let (talk, _) = talk.map_err(for_input)?;
-    let prompt = messages::encode(&model, &account, talk).await.map_err(for_input)?;
+    let conversation = ConversationFields::of(request.own.messages()?).conversation(&model, &mut Vec::new());
+    let (conversation, _) = conversation.map_err(for_input)?;
+    let prompt = messages::encode(&model, &account, conversation).await.map_err(for_input)?;
     let config = settings.config();
-    let shape = Shape {
+    let responses = Responses {
         id: format!("resp_{}", usage::unique()),
         item: format!("msg_{}", usage::unique()),
         common: json!({
             "object": "response", "created_at": usage::now(), "model": model.name, "error": null,
-            "instructions": request.own.instructions, "max_output_tokens": most,
+            "instructions": request.own.instructions, "max_output_tokens": request.own.max_output_tokens,
             "metadata": request.own.metadata.unwrap_or_default(), "parallel_tool_calls": true,
             "previous_response_id": null, "store": false,
             "temperature": if config.do_sample { config.temperature } else { 0.0 }, "top_p": config.top_p,
             "text": { "format": format.unwrap_or_else(|| json!({ "type": "text" })) }, "tool_choice": "none", "tools": [], "truncation": "disabled",
         }),
+        text: String::new(),
+        reason: FinishWord::Stop,
+        events: 0,
     };
     let texts = Texts::start(&model, &account, &settings, vec![prompt], false, false)?;
-    if request.sampling.stream.unwrap_or(false) {
-        return Ok(events::answer(|events| stream(texts, shape, events)));
-    }
-    Ok(Json(whole(texts, &shape).await?).into_response())
+    answer(texts, request.sampling.stream.unwrap_or(false), responses).await
 }
 
-/// What an answer and its events have in common.
-struct Shape {
+/// OpenAI's responses.
+struct Responses {
     id: String,
     item: String,
+    /// What an answer and its events have in common.
     common: Value,
+    /// The text of a stream so far.
+    text: String,
+    /// Why that text ended.
+    reason: FinishWord,
+    /// Events that were sent.
+    events: u64,
 }
 
-impl Shape {
+impl Responses {
     /// The message, once it has a text.
     fn item(&self, text: Option<&str>, status: &str) -> Value {
         let content: Vec<Value> = text.into_iter().map(part).collect();
@@ -222,6 +236,22 @@ impl Shape {
         }
         answer
     }
+
+    /// An event with its number.
+    fn event(&mut self, kind: &str, mut fields: Value) -> Bytes {
+        fields["type"] = kind.into();
+        fields["sequence_number"] = self.events.into();
+        self.events += 1;
+        named_event(kind, &fields)
+    }
+
+    /// An event about the message's text.
+    fn text_event(&mut self, kind: &str, mut fields: Value) -> Bytes {
+        fields["item_id"] = self.item.as_str().into();
+        fields["output_index"] = 0.into();
+        fields["content_index"] = 0.into();
+        self.event(kind, fields)
+    }
 }
 
 fn part(text: &str) -> Value {
@@ -232,63 +262,48 @@ fn status(reason: FinishWord) -> &'static str {
     if reason == FinishWord::Length { "incomplete" } else { "completed" }
 }
 
-async fn whole(mut texts: Texts, shape: &Shape) -> Result<Value, Problem> {
-    let (mut text, mut reason) = (String::new(), FinishWord::Stop);
-    while let Some(News { piece, end, .. }) = texts.next().await? {
-        text.push_str(&piece.text);
-        reason = end.map_or(reason, |end| end.reason);
-    }
-    let status = status(reason);
-    Ok(shape.answer(status, &[shape.item(Some(&text), status)], Some(&texts.usage)))
-}
+impl Interface for Responses {
+    type Whole = Value;
 
-/// The events of OpenAI's interface, each with its number: the answer, its message, the message's text, what is new, and all of them done.
-async fn stream(mut texts: Texts, shape: Shape, events: Events) -> Result<(), Early> {
-    let mut number = 0_u64;
-    let mut event = |kind: &str, mut fields: Value| {
-        fields["type"] = kind.into();
-        fields["sequence_number"] = number.into();
-        number += 1;
-        (kind.to_owned(), fields)
-    };
-    let place = |mut fields: Value| {
-        fields["item_id"] = shape.item.as_str().into();
-        fields["output_index"] = 0.into();
-        fields["content_index"] = 0.into();
-        fields
-    };
-    let begun = shape.answer("in_progress", &[], None);
-    for (kind, fields) in [
-        event("response.created", json!({ "response": begun.clone() })),
-        event("response.in_progress", json!({ "response": begun })),
-        event(
-            "response.output_item.added",
-            json!({ "output_index": 0, "item": shape.item(None, "in_progress") }),
-        ),
-        event("response.content_part.added", place(json!({ "part": part("") }))),
-    ] {
-        events.send_named(&kind, &fields).await?;
+    fn whole(self, texts: Vec<WholeText>, usage: UsageAnswer) -> Value {
+        let text: String = texts.iter().map(|text| text.piece.text.as_str()).collect();
+        let status = status(texts.last().map_or(FinishWord::Stop, |text| text.end.reason));
+        self.answer(status, &[self.item(Some(&text), status)], Some(&usage))
     }
-    let (mut text, mut reason) = (String::new(), FinishWord::Stop);
-    while let Some(News { piece, end, .. }) = texts.next().await? {
-        if !piece.text.is_empty() {
-            text.push_str(&piece.text);
-            let (kind, fields) =
-                event("response.output_text.delta", place(json!({ "delta": piece.text, "logprobs": [] })));
-            events.send_named(&kind, &fields).await?;
+
+    /// The answer, its message, and the message's text, all empty.
+    fn first(&mut self, _: usize) -> Vec<Bytes> {
+        let answer = self.answer("in_progress", &[], None);
+        let item = self.item(None, "in_progress");
+        vec![
+            self.event("response.created", json!({ "response": answer.clone() })),
+            self.event("response.in_progress", json!({ "response": answer })),
+            self.event("response.output_item.added", json!({ "output_index": 0, "item": item })),
+            self.text_event("response.content_part.added", json!({ "part": part("") })),
+        ]
+    }
+
+    fn next(&mut self, News { piece, end, .. }: News) -> Vec<Bytes> {
+        self.reason = end.map_or(self.reason, |end| end.reason);
+        if piece.text.is_empty() {
+            return Vec::new();
         }
-        reason = end.map_or(reason, |end| end.reason);
+        self.text.push_str(&piece.text);
+        let fields = json!({ "delta": piece.text, "logprobs": [] });
+        vec![self.text_event("response.output_text.delta", fields)]
     }
-    let status = status(reason);
-    let item = shape.item(Some(&text), status);
-    let answer = shape.answer(status, std::slice::from_ref(&item), Some(&texts.usage));
-    for (kind, fields) in [
-        event("response.output_text.done", place(json!({ "text": text, "logprobs": [] }))),
-        event("response.content_part.done", place(json!({ "part": part(&text) }))),
-        event("response.output_item.done", json!({ "output_index": 0, "item": item })),
-        event(&format!("response.{status}"), json!({ "response": answer })),
-    ] {
-        events.send_named(&kind, &fields).await?;
+
+    /// The text, its message and the answer, all done.
+    fn last(&mut self, usage: UsageAnswer) -> Vec<Bytes> {
+        let text = std::mem::take(&mut self.text);
+        let status = status(self.reason);
+        let item = self.item(Some(&text), status);
+        let answer = self.answer(status, std::slice::from_ref(&item), Some(&usage));
+        vec![
+            self.text_event("response.output_text.done", json!({ "text": text, "logprobs": [] })),
+            self.text_event("response.content_part.done", json!({ "part": part(&text) })),
+            self.event("response.output_item.done", json!({ "output_index": 0, "item": item })),
+            self.event(&format!("response.{status}"), json!({ "response": answer })),
+        ]
     }
-    Ok(())
 }

@@ -4,11 +4,11 @@ use crate::app::App;
 use crate::body::{KnownFields, parse};
 use crate::fields::{Fields, Route};
 use crate::large_answer;
-use crate::messages::{self, TalkFields};
+use crate::messages::{self, ConversationFields};
 use crate::problem::{AccessErrors, BodyErrors, ErrorAnswer, Problem};
 use crate::record::Account;
+use crate::sampling::either;
 use crate::served_model::ServedModel;
-use crate::settings::either;
 use axum::extract::State;
 use axum::response::Response;
 use axum::{Extension, Json};
@@ -248,7 +248,7 @@ pub(crate) struct TemplateRequest {
     named: NamedModel,
     #[schema(inline)]
     #[serde(flatten)]
-    talk: TalkFields,
+    conversation: ConversationFields,
 }
 
 /// Which model.
@@ -262,7 +262,7 @@ impl Fields for TemplateRequest {
     const ROUTE: Route = Route::Template;
 
     fn read(bytes: &[u8]) -> Result<Self, Problem> {
-        Ok(Self { named: parse(bytes)?, talk: parse(bytes)? })
+        Ok(Self { named: parse(bytes)?, conversation: parse(bytes)? })
     }
 }
 
@@ -286,7 +286,7 @@ pub(crate) async fn apply_template(
 ) -> Result<Json<TemplateAnswer>, Problem> {
     let model = app.model_for(request.named.model.as_deref(), &account)?;
     let mut ignored = Vec::new();
-    let (talk, _) = request.talk.talk(&model, &mut ignored)?;
+    let (conversation, _) = request.conversation.conversation(&model, &mut ignored)?;
     account.note(|record| record.ignored.extend(ignored));
-    Ok(Json(TemplateAnswer { prompt: messages::render(&model, talk).await? }))
+    Ok(Json(TemplateAnswer { prompt: messages::render(&model, conversation).await? }))
 }

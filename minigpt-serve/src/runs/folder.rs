@@ -159,7 +159,8 @@ pub(super) fn pictures(path: &Path) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::log::{MOST_LINES, RunLogs};
+    use super::super::lines::MOST_LINES;
+    use super::super::log::RunLogs;
     use super::*;
     use serde_json::json;
 

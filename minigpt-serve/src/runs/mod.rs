@@ -1,6 +1,8 @@
 //! Runs over HTTP: what their folders tell, now and as they grow. Nothing here starts, stops or writes a run.
 
 mod folder;
+mod growing;
+mod lines;
 mod log;
 
 pub(crate) use folder::snapshot_folder;
@@ -9,7 +11,7 @@ pub(crate) use log::RunLogs;
 use crate::app::App;
 use crate::body::aside;
 use crate::events::{self, Early, Events};
-use crate::inspect::Looking;
+use crate::inspect::PageState;
 use crate::problem::{AccessErrors, ErrorAnswer, Problem};
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
@@ -17,7 +19,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json, Router};
-use log::{Position, list};
+use lines::{Position, list};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -46,28 +48,28 @@ pub(crate) fn described() -> utoipa::openapi::OpenApi {
     Described::openapi()
 }
 
-pub(crate) fn routes(looking: &Arc<Looking>) -> Router<Arc<App>> {
+pub(crate) fn routes(state: &Arc<PageState>) -> Router<Arc<App>> {
     Router::new()
         .route("/v1/runs", get(list_runs))
         .route("/v1/runs/events", get(watch))
         .route("/v1/runs/{name}", get(one))
         .route("/v1/runs/{name}/pictures/{file}", get(picture))
-        .layer(Extension(Arc::clone(looking)))
+        .layer(Extension(Arc::clone(state)))
 }
 
-fn folder_of(looking: &Looking) -> Result<PathBuf, Problem> {
+fn folder_of(state: &PageState) -> Result<PathBuf, Problem> {
     let none =
         || Problem::new(StatusCode::NOT_FOUND, "this server has no folder of runs").with_code("no_runs");
-    looking.runs.clone().ok_or_else(none)
+    state.runs.clone().ok_or_else(none)
 }
 
 /// Reads logs on a thread of its own, for one client at a time: what one has read is there for the next.
 async fn with_logs<T: Send + 'static>(
-    looking: &Arc<Looking>,
+    state: &Arc<PageState>,
     work: impl FnOnce(&mut RunLogs, &std::path::Path) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
-    let runs = folder_of(looking)?;
-    let mut logs = Arc::clone(&looking.logs).lock_owned().await;
+    let runs = folder_of(state)?;
+    let mut logs = Arc::clone(&state.logs).lock_owned().await;
     aside(move || work(&mut logs, &runs)).await
 }
 
@@ -79,21 +81,21 @@ fn json_answer(json: Bytes) -> Response {
 
 /// All runs, the latest first.
 #[utoipa::path(get, path = "/v1/runs", responses((status = 200, description = "`runs[] {name, running, step, loss, val_loss, spark, snapshots}`", body = Value), AccessErrors))]
-async fn list_runs(Extension(looking): Extension<Arc<Looking>>) -> Result<Response, Problem> {
-    if looking.runs.is_none() {
+async fn list_runs(Extension(state): Extension<Arc<PageState>>) -> Result<Response, Problem> {
+    if state.runs.is_none() {
         return Ok(Json(json!({ "runs": [] })).into_response());
     }
-    let listed = with_logs(&looking, |logs, runs| Ok(logs.list(runs, Duration::ZERO))).await?;
+    let listed = with_logs(&state, |logs, runs| Ok(logs.list(runs, Duration::ZERO))).await?;
     Ok(json_answer(listed.answer))
 }
 
 /// One run: configuration, records, samples, snapshots.
 #[utoipa::path(get, path = "/v1/runs/{name}", params(("name" = String, Path, description = "its folder")), responses((status = 200, description = "the run", body = Value), (status = 404, description = "there is none of this name", body = ErrorAnswer), AccessErrors))]
 async fn one(
-    Extension(looking): Extension<Arc<Looking>>,
+    Extension(state): Extension<Arc<PageState>>,
     Path(name): Path<String>,
 ) -> Result<Response, Problem> {
-    let answer = with_logs(&looking, move |logs, runs| {
+    let answer = with_logs(&state, move |logs, runs| {
         let folder = folder::run_folder(runs, &name)?;
         let about = folder::about(&name, &folder)?;
         Ok(logs.of(&name, &folder)?.answer(about))
@@ -104,10 +106,10 @@ async fn one(
 /// A picture of a run, as it was drawn. Whatever it contains, it can't do anything.
 #[utoipa::path(get, path = "/v1/runs/{name}/pictures/{file}", params(("name" = String, Path, description = "its folder"), ("file" = String, Path, description = "a file that ends with .svg")), responses((status = 200, description = "the picture", content_type = "image/svg+xml"), (status = 404, description = "there is none of this name", body = ErrorAnswer), AccessErrors))]
 async fn picture(
-    Extension(looking): Extension<Arc<Looking>>,
+    Extension(state): Extension<Arc<PageState>>,
     Path((name, file)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    let runs = folder_of(&looking)?;
+    let runs = folder_of(&state)?;
     let bytes = aside(move || {
         let missing =
             || Problem::new(StatusCode::NOT_FOUND, format!("there is no picture {file:?} of {name:?}"));
@@ -141,22 +143,22 @@ struct Watched {
 #[utoipa::path(get, path = "/v1/runs/events", params(("watch" = Option<String>, Query, description = "names of runs, separated by commas"), ("from" = Option<String>, Query, description = "the last step that is known of each")), responses((status = 200, description = "events", content_type = "text/event-stream"), (status = 404, description = "there is no folder of runs", body = ErrorAnswer), AccessErrors))]
 async fn watch(
     State(app): State<Arc<App>>,
-    Extension(looking): Extension<Arc<Looking>>,
+    Extension(state): Extension<Arc<PageState>>,
     Query(watched): Query<Watched>,
 ) -> Result<Response, Problem> {
-    folder_of(&looking)?;
+    folder_of(&state)?;
     let many = |_| {
         let message = format!("{MOST_WATCHERS} clients watch already, which is the limit: try again later");
         Problem::new(StatusCode::TOO_MANY_REQUESTS, message).with_code("too_many_watchers")
     };
-    let watches = Arc::clone(&looking.watchers).try_acquire_owned().map_err(many)?;
+    let watches = Arc::clone(&state.watchers).try_acquire_owned().map_err(many)?;
     let steps: Vec<u64> = watched.from.split(',').map(|step| step.parse().unwrap_or(0)).collect();
     let names = watched.watch.split(',').filter(|name| !name.is_empty()).take(MOST_WATCHED);
     let followed = names
         .enumerate()
         .map(|(at, name)| Followed::new(name, steps.get(at).copied().unwrap_or(0)))
         .collect();
-    let mut watcher = Watcher { looking, sent: 0, followed };
+    let mut watcher = Watcher { state, sent: 0, followed };
     Ok(events::answer(move |events| async move {
         let _watches = watches;
         let mut quiet = 0;
@@ -174,7 +176,7 @@ async fn watch(
 
 /// What one watcher has been told.
 struct Watcher {
-    looking: Arc<Looking>,
+    state: Arc<PageState>,
     /// The version of the list that was sent.
     sent: u64,
     followed: Vec<Followed>,
@@ -217,7 +219,7 @@ impl Followed {
 impl Watcher {
     /// Sends what is new since the last look; whether there was anything. No more than one event is in memory at a time.
     async fn look(&mut self, events: &Events) -> Result<bool, Early> {
-        let listed = with_logs(&self.looking, |logs, runs| Ok(logs.list(runs, LOOK / 2))).await?;
+        let listed = with_logs(&self.state, |logs, runs| Ok(logs.list(runs, LOOK / 2))).await?;
         let mut any = listed.version != self.sent;
         if any {
             self.sent = listed.version;
@@ -227,7 +229,7 @@ impl Watcher {
             let mut grown = true;
             loop {
                 let mut moved = followed.clone();
-                let (position, news) = with_logs(&self.looking, move |logs, runs| {
+                let (position, news) = with_logs(&self.state, move |logs, runs| {
                     let news = moved.news(logs, runs, grown);
                     Ok((moved, news))
                 })

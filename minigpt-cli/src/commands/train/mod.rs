@@ -81,10 +81,6 @@ pub struct TrainArgs {
     device: DeviceKind,
 }
 
-/// What to say to somebody who names nothing to learn from.
-const NOTHING: &str = "what should it learn from? `minigpt train novel.txt` takes a text of yours, `minigpt train --config \
-    shakespeare-cpu` a configuration that is built in, `minigpt train --resume --out FOLDER` goes on with a run";
-
 /// What a model can do that was trained on running text alone.
 const PROSE: &str = "a model trained on text goes on with a text in its style; it does not look anything up, and what it says \
     may be made up: for answers, train on questions and answers (question and answer in each line of a .jsonl file)";
@@ -92,7 +88,11 @@ const PROSE: &str = "a model trained on text goes on with a text in its style; i
 /// Runs the command.
 pub fn run(args: &TrainArgs) -> Result<()> {
     if args.data.is_none() && args.config.is_none() && !args.resume {
-        return Err(arguments::wrong(ErrorKind::MissingRequiredArgument, NOTHING.to_owned()).into());
+        return Err(arguments::wrong(
+            ErrorKind::MissingRequiredArgument,
+            message::NothingToTrainOn.to_string(),
+        )
+        .into());
     }
     let device = args.device.open()?;
     if args.eval_only {

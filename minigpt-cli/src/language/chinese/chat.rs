@@ -1,6 +1,6 @@
 //! Messages of minigpt-chat.
 
-use super::{Chinese, nested};
+use super::Chinese;
 use minigpt::chat::{ConversationProblem, Error, Format, TemplateCause, TemplateFailure, TemplateProblem};
 
 impl Chinese for Error {
@@ -8,7 +8,7 @@ impl Chinese for Error {
         match self {
             Self::Conversation(problem) => problem.chinese(),
             Self::Template { failure, .. } => format!("模型的对话模板{}", failure.chinese()),
-            Self::Data(error) => nested(error),
+            Self::Data(error) => error.chinese(),
             Self::Tokenizer(error) => error.chinese(),
         }
     }

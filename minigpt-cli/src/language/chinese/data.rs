@@ -87,7 +87,7 @@ impl Chinese for Error {
                 format!("{url} 不是预期的文件：是 {found}，应为 {expected}；已删除，请重试")
             }
             Self::File(error) => error.chinese(),
-            Self::Tokenizer(error) => nested(error),
+            Self::Tokenizer(error) => error.chinese(),
             Self::Format(error) => nested(&**error),
             Self::Line { name, line, source: _ } => format!("{} 第 {line} 行", name.chinese()),
         }
@@ -369,7 +369,7 @@ impl Chinese for RecordForm {
 
 impl Chinese for Damage {
     fn chinese(&self) -> String {
-        format!("{} 有损坏：{} 个无效的字符已换成 U+FFFD", self.name.chinese(), self.replaced)
+        format!("{} 有损坏：{} 个损坏的字符已换成 U+FFFD", self.name.chinese(), self.replaced)
     }
 }
 

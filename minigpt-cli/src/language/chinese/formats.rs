@@ -19,9 +19,9 @@ impl Chinese for Error {
             Self::Io { path, problem } => format!("{}：{}", path.display(), nested(problem)),
             Self::NotExpressible(error) => error.chinese(),
             Self::Check(problem) => problem.chinese(),
-            Self::File(error) => nested(error),
+            Self::File(error) => error.chinese(),
             Self::Model(error) => error.chinese(),
-            Self::Tokenizer(error) => nested(error),
+            Self::Tokenizer(error) => error.chinese(),
             // candle's own text.
             Self::Tensor(error) => error.to_string(),
         }
@@ -203,7 +203,7 @@ impl Chinese for MetaProblem {
             Self::Disagree { id, word, other: None } => {
                 format!("stoi 与 itos 不一致：{id} 在 stoi 中是 {word:?}，在 itos 中没有")
             }
-            Self::Tokenizer(error) => nested(error),
+            Self::Tokenizer(error) => error.chinese(),
         }
     }
 }

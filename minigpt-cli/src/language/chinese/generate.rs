@@ -1,6 +1,6 @@
 //! Messages of minigpt-generate.
 
-use super::{Chinese, nested};
+use super::Chinese;
 use minigpt_generate::{
     ConstraintProblem, Error, GbnfError, GbnfProblem, PromptProblem, Refused, SettingLimit, SettingProblem,
     SettingRange, WhichPrompt,
@@ -21,7 +21,7 @@ impl Chinese for Error {
                  min_new_tokens 把全部都禁止了"
             ),
             Self::Constraint(problem) => format!("无法遵循该 schema 或语法：{}", problem.chinese()),
-            Self::Model(error) => nested(error),
+            Self::Model(error) => error.chinese(),
             Self::Pass(error) => format!("模型无法运行：{}", error.chinese()),
             Self::NoSlot => "内部错误：缺少一个缓存槽位".to_owned(),
             Self::Refused(refused) => refused.chinese(),
@@ -54,6 +54,7 @@ impl Chinese for SettingProblem {
                 format!("不能超过{}（{most}），现在是 {value}", limit.chinese())
             }
             Self::WrongType { value, reason } => format!("是 {value}：{reason}"),
+            Self::EarlyStopping(value) => format!("必须是 false、true 或 \"never\"，现在是 {value}"),
             Self::UnknownStyle(name) => format!("必须是 story、code、summary 或 exact，现在是 {name}"),
             Self::UnknownToken { id, vocab_size } => {
                 format!("提到词元 {id}，超出了 {vocab_size} 个词元的词表")
@@ -91,8 +92,8 @@ impl Chinese for SettingRange {
 impl Chinese for SettingLimit {
     fn chinese(&self) -> String {
         let limit = match self {
-            Self::MaxNewTokens => " max_new_tokens ",
-            Self::NumBeams => " num_beams ",
+            Self::MaxNewTokens => " max_new_tokens",
+            Self::NumBeams => " num_beams",
             Self::Vocabulary => "词表大小",
             Self::Slots => "同时生成的文本数",
         };

@@ -1,6 +1,6 @@
 //! Messages of minigpt-insight.
 
-use super::{Chinese, nested};
+use super::Chinese;
 use minigpt_insight::{Error, InvalidRequest, InvalidTreebank, Undefined};
 
 impl Chinese for Error {
@@ -10,7 +10,7 @@ impl Chinese for Error {
             Self::Request(problem) => problem.chinese(),
             Self::Relations(problem) => problem.chinese(),
             Self::NotFinite(logit) => format!("有一个 logit 是 {logit}：模型的权重已损坏"),
-            Self::Model(error) => nested(error),
+            Self::Model(error) => error.chinese(),
         }
     }
 }

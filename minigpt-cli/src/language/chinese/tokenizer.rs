@@ -1,6 +1,6 @@
 //! Messages of minigpt-tokenizer.
 
-use super::{Chinese, nested};
+use super::Chinese;
 use minigpt_tokenizer::{
     Error, FileProblem, Incomplete, LibraryProblem, SpecialTokenProblem, UnsupportedReason,
 };
@@ -23,7 +23,7 @@ impl Chinese for Error {
             Self::Encode(problem) => format!("分词器无法编码这段文本：{}", problem.chinese()),
             Self::CreateFolder { path, .. } => format!("无法创建文件夹 {}", path.display()),
             Self::Write { path, .. } => format!("无法写入 {}", path.display()),
-            Self::File(error) => nested(error),
+            Self::File(error) => error.chinese(),
             Self::Malformed { path, problem } => format!("{}：{}", path.display(), problem.chinese()),
             Self::Unsupported { path, reason } => {
                 format!("{}：{}；不支持这样的分词器", path.display(), reason.chinese())

@@ -42,10 +42,10 @@ impl Chinese for Error {
             }
             Self::Io { path, problem } => format!("{}：{}", path.display(), nested(problem)),
             Self::File(error) => error.chinese(),
-            Self::Format(error) => nested(error),
-            Self::Model(error) => nested(error),
+            Self::Format(error) => error.chinese(),
+            Self::Model(error) => error.chinese(),
             Self::Data(error) => error.chinese(),
-            Self::Tokenizer(error) => nested(error),
+            Self::Tokenizer(error) => error.chinese(),
             Self::Record(error) => error.chinese(),
             Self::Threads(error) => format!(
                 "系统不再提供更多线程（{}）；RAYON_NUM_THREADS 决定申请多少个",

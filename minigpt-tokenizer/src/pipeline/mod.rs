@@ -6,10 +6,16 @@
 //! half a character; special tokens that only the caller can mean; characters without a token told instead of dropped;
 //! and the file itself, which is written back byte for byte.
 
+mod description;
+mod stream;
+
+pub(crate) use stream::PipelineStream;
+
 use crate::bpe::Tokens;
 use crate::byte_level;
-use crate::error::{Error, Excerpt, FileProblem, LibraryProblem, Quote, Result, UnsupportedReason};
+use crate::error::{Error, Excerpt, FileProblem, LibraryProblem, Quote, Result};
 use crate::special::Specials;
+use description::{check, has_stage};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,8 +29,6 @@ use tokenizers::{
     OffsetReferential, OffsetType, PostProcessorWrapper, Token, TokenizerBuilder, TokenizerImpl,
 };
 
-/// Longer texts are encoded in parts, each cut behind a line: the crate keeps dozens of bytes for every byte of a text.
-const PART: usize = 1 << 20;
 /// A vocabulary may have this many times as many ids as tokens.
 const SPARSEST: usize = 4;
 
@@ -213,7 +217,7 @@ impl PipelineTokenizer {
         let shared = &self.shared;
         match shared.unk {
             _ if shared.covers_all => Vec::new(),
-            Some(unk) => lines(text).flat_map(|part| shared.stands_for(part, unk)).collect(),
+            Some(unk) => stream::parts(text).flat_map(|part| shared.stands_for(part, unk)).collect(),
             None if shared.drops => {
                 let known = shared.known(text);
                 text.chars().filter(|c| !known.contains(c)).collect()
@@ -239,18 +243,6 @@ impl PipelineTokenizer {
             }
         }
     }
-}
-
-/// A text in parts of a megabyte or a little more.
-fn lines(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        let start = (0..=PART.min(rest.len())).rev().find(|&at| rest.is_char_boundary(at)).unwrap_or(0);
-        let end = rest[start..].find('\n').map_or(rest.len(), |at| start + at + 1);
-        let (part, further) = rest.split_at(end);
-        rest = further;
-        (!part.is_empty()).then_some(part)
-    })
 }
 
 const NOT_NORMALIZED: Option<&NormalizerWrapper> = None;
@@ -467,145 +459,10 @@ fn check_added(described: &Value, added: &AddedVocabulary) -> Result<(), FilePro
     Ok(())
 }
 
-/// Refuses what the crate would do, but not as a decoder of a language model needs it, or not within bounds.
-fn check(described: &Value) -> Result<(), UnsupportedReason> {
-    if described["model"]["dropout"].as_f64().is_some_and(|dropout| dropout != 0.0) {
-        return Err(UnsupportedReason::Dropout);
-    }
-    let decoders = stages(described, "decoder");
-    let kinds: Vec<&str> = decoders.iter().filter_map(|stage| stage["type"].as_str()).collect();
-    let stops = |stage: &&Value| stage["type"] == "Strip" && stage["stop"].as_u64() != Some(0);
-    let fused = kinds.iter().position(|&kind| kind == "Fuse").unwrap_or(kinds.len());
-    let late = decoders.iter().skip(fused).any(|stage| stage["type"] != "Fuse" && stage["type"] != "Strip");
-    if kinds.contains(&"CTC")
-        || late
-        || decoders.iter().any(stops)
-        || (kinds.contains(&"ByteLevel") && kinds.len() > 1)
-    {
-        let kinds = kinds.into_iter().map(str::to_owned).collect();
-        return Err(UnsupportedReason::Decoder { kinds });
-    }
-    let mut growth = 1.0;
-    for stage in stages(described, "normalizer") {
-        match stage["type"].as_str() {
-            Some("Replace") => growth *= stage["content"].as_str().map_or(0, str::len).max(1) as f64 + 1.0,
-            Some("Precompiled") => {
-                check_charsmap(stage["precompiled_charsmap"].as_str().unwrap_or_default())?;
-            }
-            _ => {}
-        }
-    }
-    if growth > 1e6 {
-        return Err(UnsupportedReason::NormalizerGrowth);
-    }
-    for stage in stages(described, "post_processor") {
-        let pieces = ["single", "pair"].into_iter().filter_map(|form| stage[form].as_array()).flatten();
-        let undefined = |token: &&str| stage["special_tokens"].get(token).is_none();
-        if let Some(token) = pieces.filter_map(|piece| piece["SpecialToken"]["id"].as_str()).find(undefined) {
-            return Err(UnsupportedReason::TemplateToken(Quote::new(token)));
-        }
-    }
-    Ok(())
-}
-
-/// The stages of a part of the pipeline, those of sequences one by one.
-fn stages<'a>(described: &'a Value, part: &str) -> Vec<&'a Value> {
-    fn add<'a>(stage: &'a Value, found: &mut Vec<&'a Value>) {
-        let inner = ["normalizers", "pretokenizers", "decoders", "processors"]
-            .iter()
-            .find_map(|name| stage[name].as_array());
-        match inner {
-            Some(inner) => inner.iter().for_each(|stage| add(stage, found)),
-            None if stage.is_object() => found.push(stage),
-            None => {}
-        }
-    }
-    let mut found = Vec::new();
-    add(&described[part], &mut found);
-    found
-}
-
-fn has_stage(described: &Value, part: &str, kind: &str) -> bool {
-    stages(described, part).iter().any(|stage| stage["type"] == kind)
-}
-
-/// SentencePiece's table begins with its size, for which the crate asks for memory at once.
-fn check_charsmap(base64: &str) -> Result<(), UnsupportedReason> {
-    let digit = |c: u8| match c {
-        b'A'..=b'Z' => Some(u32::from(c - b'A')),
-        b'a'..=b'z' => Some(u32::from(c - b'a') + 26),
-        b'0'..=b'9' => Some(u32::from(c - b'0') + 52),
-        b'+' => Some(62),
-        b'/' => Some(63),
-        _ => None,
-    };
-    let bits = base64.bytes().take(6).try_fold(0u64, |bits, c| Some(bits << 6 | u64::from(digit(c)?)));
-    let size = bits.filter(|_| base64.len() >= 6).map(|bits| ((bits >> 4) as u32).swap_bytes());
-    match size {
-        Some(size) if u64::from(size) <= base64.len() as u64 => Ok(()),
-        _ => Err(UnsupportedReason::NormalizerTable),
-    }
-}
-
 fn malformed(path: &Path, problem: FileProblem) -> Error {
     Error::Malformed { path: path.to_owned(), problem }
 }
 
 fn reported(error: impl std::fmt::Display) -> FileProblem {
     FileProblem::Library(LibraryProblem::Reported(Excerpt::new(&error)))
-}
-
-/// Text that arrives in pieces, and is encoded in parts of [`PART`] bytes or a little more.
-#[derive(Debug, Default)]
-pub(crate) struct PipelineStream {
-    pending: String,
-    /// How much of it was looked through for the end of a part.
-    searched: usize,
-    /// How many characters were encoded.
-    position: usize,
-}
-
-impl PipelineStream {
-    pub(crate) fn push(
-        &mut self,
-        tokenizer: &PipelineTokenizer,
-        text: &str,
-        ids: &mut Vec<u32>,
-    ) -> Result<()> {
-        self.pending.push_str(text);
-        while let Some(end) = self.part_end() {
-            let rest = self.pending.split_off(end);
-            let part = std::mem::replace(&mut self.pending, rest);
-            self.searched = 0;
-            self.encode(tokenizer, &part, ids)?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn finish(mut self, tokenizer: &PipelineTokenizer, ids: &mut Vec<u32>) -> Result<()> {
-        let part = std::mem::take(&mut self.pending);
-        self.encode(tokenizer, &part, ids)
-    }
-
-    fn encode(&mut self, tokenizer: &PipelineTokenizer, part: &str, ids: &mut Vec<u32>) -> Result<()> {
-        let shared = &tokenizer.shared;
-        let pipeline = if self.position == 0 { &shared.plain } else { &shared.further };
-        ids.extend(tokenizer.run(pipeline, part, self.position)?);
-        self.position += part.chars().count();
-        Ok(())
-    }
-
-    /// Where a part ends that is long enough: behind the first line end that no white space follows.
-    fn part_end(&mut self) -> Option<usize> {
-        let bytes = self.pending.as_bytes();
-        let mut at = self.searched.max(PART);
-        while at + 1 < bytes.len() {
-            if bytes[at] == b'\n' && !self.pending[at + 1..].starts_with(char::is_whitespace) {
-                return Some(at + 1);
-            }
-            at += 1;
-        }
-        self.searched = at.min(bytes.len().saturating_sub(1));
-        None
-    }
 }

@@ -45,14 +45,14 @@ pub struct OpenedModel {
 }
 
 /// All that is looked into.
-pub(crate) struct Looking {
+pub(crate) struct PageState {
     /// The folder of runs.
     pub runs: Option<PathBuf>,
     /// Whether anybody may see rows of the data that a model was trained on.
     examples: bool,
     open: OpenSnapshot,
-    served: Mutex<HashMap<String, Arc<Looked>>>,
-    snapshots: Mutex<VecDeque<Arc<Looked>>>,
+    served: Mutex<HashMap<String, Arc<InspectedModel>>>,
+    snapshots: Mutex<VecDeque<Arc<InspectedModel>>>,
     turn: Arc<Semaphore>,
     /// What has been read of the logs of runs, for all clients.
     pub logs: Arc<tokio::sync::Mutex<RunLogs>>,
@@ -61,7 +61,7 @@ pub(crate) struct Looking {
 }
 
 /// A model with what is known about it.
-pub(crate) struct Looked {
+pub(crate) struct InspectedModel {
     pub id: String,
     pub gpt: Gpt,
     pub tokenizer: Option<Arc<Tokenizer>>,
@@ -76,7 +76,7 @@ pub(crate) struct Looked {
     roles: Mutex<Option<Value>>,
 }
 
-impl Looking {
+impl PageState {
     pub fn new(runs: Option<PathBuf>, open: OpenSnapshot, examples: bool) -> Self {
         let (served, snapshots) = (Mutex::default(), Mutex::default());
         let watchers = Arc::new(Semaphore::new(runs::MOST_WATCHERS));
@@ -113,7 +113,7 @@ impl Looking {
         self: Arc<Self>,
         app: Arc<App>,
         question: InspectQuestion,
-        work: impl FnOnce(&Looked, &Subject, &InspectQuestion) -> Result<T, Problem> + Send + 'static,
+        work: impl FnOnce(&InspectedModel, &Subject, &InspectQuestion) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let stopped = |_| Problem::unavailable("the server is being stopped");
         let turn = Arc::clone(&self.turn).acquire_owned().await.map_err(stopped)?;
@@ -125,7 +125,7 @@ impl Looking {
         .await
     }
 
-    fn find(&self, app: &App, name: Option<&str>) -> Result<Arc<Looked>, Problem> {
+    fn find(&self, app: &App, name: Option<&str>) -> Result<Arc<InspectedModel>, Problem> {
         match name.and_then(|name| name.strip_prefix("run:")) {
             Some(snapshot) => self.snapshot(snapshot),
             None => Ok(self.served(&*app.model(name)?)),
@@ -133,11 +133,11 @@ impl Looking {
     }
 
     /// A served model.
-    pub fn served(&self, model: &ServedModel) -> Arc<Looked> {
+    pub fn served(&self, model: &ServedModel) -> Arc<InspectedModel> {
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         let looked = served.entry(model.name.clone()).or_insert_with(|| {
             let (origin, run) = self.origin(&model.path, model.tokenizer.as_deref());
-            Arc::new(Looked {
+            Arc::new(InspectedModel {
                 id: model.name.clone(),
                 gpt: model.gpt.clone(),
                 tokenizer: model.tokenizer.clone(),
@@ -154,7 +154,7 @@ impl Looking {
     }
 
     /// A snapshot of a run, `NAME/STEP`.
-    fn snapshot(&self, name: &str) -> Result<Arc<Looked>, Problem> {
+    fn snapshot(&self, name: &str) -> Result<Arc<InspectedModel>, Problem> {
         let id = format!("run:{name}");
         let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(looked) = snapshots.iter().find(|looked| looked.id == id) {
@@ -175,8 +175,18 @@ impl Looking {
         let ends = token_names(tokenizer.as_deref(), &stop_ids);
         let (origin, run) = self.origin(&folder, tokenizer.as_deref());
         let roles = Mutex::new(None);
-        let looked =
-            Arc::new(Looked { id, gpt, tokenizer, parameters, context, format, ends, run, origin, roles });
+        let looked = Arc::new(InspectedModel {
+            id,
+            gpt,
+            tokenizer,
+            parameters,
+            context,
+            format,
+            ends,
+            run,
+            origin,
+            roles,
+        });
         snapshots.push_back(Arc::clone(&looked));
         if snapshots.len() > OPEN_SNAPSHOTS {
             snapshots.pop_front();
@@ -185,7 +195,7 @@ impl Looking {
     }
 }
 
-impl Looked {
+impl InspectedModel {
     /// The model as minigpt-insight sees it, with names for its tokens.
     fn with_subject<T>(&self, work: impl FnOnce(&Subject) -> Result<T, Problem>) -> Result<T, Problem> {
         let subject = Subject::new(&self.gpt);

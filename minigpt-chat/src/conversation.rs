@@ -4,17 +4,17 @@ use crate::format::role_name;
 use minigpt_data::{Role, Turn};
 use serde_json::{Map, Value as Json};
 
-/// What is said to a model, and how its prompt ends.
+/// A conversation with a model, and how its prompt ends.
 #[derive(Debug, Clone, Default)]
-pub struct Talk {
-    /// What was said so far.
+pub struct Conversation {
+    /// The messages so far.
     pub messages: Vec<Message>,
     /// The functions that the model may call, each as OpenAI describes it. Only chat templates know them.
     pub tools: Vec<Json>,
     /// Further values for a chat template, by name.
     pub values: Map<String, Json>,
     /// How the prompt ends.
-    pub end: TalkEnd,
+    pub end: ConversationEnd,
 }
 
 /// One message.
@@ -22,7 +22,7 @@ pub struct Talk {
 pub struct Message {
     /// `system`, `user`, `assistant`, or what else a template knows.
     pub role: String,
-    /// What was said.
+    /// The text of the message.
     pub text: String,
     /// Further fields for a chat template, such as `tool_calls` and `name`.
     pub more: Map<String, Json>,
@@ -30,7 +30,7 @@ pub struct Message {
 
 /// How a prompt ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum TalkEnd {
+pub enum ConversationEnd {
     /// Where the model's next message begins.
     #[default]
     Answer,
@@ -53,13 +53,21 @@ impl From<&Turn> for Message {
     }
 }
 
-impl From<&[Turn]> for Talk {
+impl From<&[Turn]> for Conversation {
     fn from(turns: &[Turn]) -> Self {
         Self { messages: turns.iter().map(Message::from).collect(), ..Self::default() }
     }
 }
 
-impl Talk {
+impl Conversation {
+    /// The text with which the model's next message begins, if the prompt ends inside that message.
+    pub fn answer_prefix(&self) -> Option<&str> {
+        match &self.end {
+            ConversationEnd::Within(text) => Some(text),
+            ConversationEnd::Answer | ConversationEnd::Nothing => None,
+        }
+    }
+
     /// The messages as turns, for models without a template. What is neither the system's nor the model's is the user's.
     pub(crate) fn turns(&self) -> Vec<Turn> {
         let role = |message: &Message| match message.role.as_str() {
@@ -70,7 +78,7 @@ impl Talk {
         self.messages.iter().map(|message| Turn { role: role(message), text: message.text.clone() }).collect()
     }
 
-    /// The same with every text changed, whoever wrote it; `change` is told whether the model did. Roles stay.
+    /// The conversation with every text changed; the first argument of `change` says whether the model wrote it. Roles stay.
     pub(crate) fn map(&self, change: &dyn Fn(bool, &str) -> String) -> Self {
         let message = |message: &Message| {
             let by_model = message.is_models();
@@ -89,11 +97,10 @@ impl Talk {
         }
     }
 
-    /// Whether any of its texts is such.
+    /// Whether `is` holds for any of its texts.
     pub(crate) fn any(&self, is: &dyn Fn(&str) -> bool) -> bool {
-        let within = matches!(&self.end, TalkEnd::Within(text) if is(text));
         let message = |message: &Message| is(&message.text) || any_of(&message.more, is);
-        within
+        self.answer_prefix().is_some_and(is)
             || self.messages.iter().any(message)
             || self.tools.iter().any(|tool| any_json(tool, is))
             || any_of(&self.values, is)
