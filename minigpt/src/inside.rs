@@ -1,7 +1,8 @@
 //! Looking inside a model folder: what `minigpt-insight` needs from a tokenizer, from decoding and from a run's folder.
 
-use crate::error::{Action, Error, Result};
+use crate::error::Result;
 use crate::model_folder::ModelFolder;
+use minigpt_files::{Action, Error as FileError};
 use minigpt_generate::{GenerationConfig, Sampler, processors, sampling};
 use minigpt_insight::{
     Boundary, ParsedSentence, Subject, TokenizedSentence, Walk, WalkChoice, WalkDraw, WalkFocus,
@@ -24,7 +25,7 @@ pub fn snapshots(run: &Path) -> Result<Vec<Snapshot>> {
     if !minigpt_files::is_there(&folder)? {
         return Ok(Vec::new());
     }
-    let entries = std::fs::read_dir(&folder).map_err(|source| Error::Io {
+    let entries = std::fs::read_dir(&folder).map_err(|source| FileError::Io {
         action: Action::Read,
         path: folder.clone(),
         source,
