@@ -25,7 +25,6 @@ impl Chinese for Error {
             Self::Hub(error) => error.chinese(),
             Self::Sweep(error) => error.chinese(),
             Self::Network(error) => error.chinese(),
-            Self::Io { action, path, source: _ } => format!("无法{} {}", action.chinese(), path.display()),
             Self::Scratch(_) => "无法创建临时文件夹".to_owned(),
             Self::Chat(error) => error.chinese(),
             Self::Dataset(error) => error.chinese(),
