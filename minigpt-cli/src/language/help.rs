@@ -69,7 +69,7 @@ pub fn examples_heading() -> &'static str {
 
 fn in_chinese(command: Command, path: &str) -> Command {
     let about = text(if path.is_empty() { "minigpt" } else { path }, about_part(&command));
-    let after = text(path, ":after");
+    let after = TEXTS.get(format!("{path}:after").as_str());
     let template = template(&command);
     let command = command.mut_args(|arg| argument(arg, path)).mut_subcommands(|sub| {
         let path = format!("{path} {}", sub.get_name());
@@ -82,7 +82,7 @@ fn in_chinese(command: Command, path: &str) -> Command {
     };
     match (after, command.get_after_help().map(ToString::to_string)) {
         // The examples stay below it.
-        (Some((_, after)), Some(help)) => {
+        (Some(after), Some(help)) => {
             let examples = help.find(examples_heading()).map_or("", |at| &help[at..]).to_owned();
             command.after_help(format!("{after}\n\n{examples}"))
         }
@@ -194,7 +194,8 @@ mod tests {
     fn english() -> Vec<([String; 2], String)> {
         fn walk(command: &Command, path: &str, all: &mut Vec<([String; 2], String)>) {
             let mut add = |part: &str, text: Option<String>| {
-                let keys = [format!("{path}{part}"), format!("*{part}")];
+                let any = if part == ":after" { path } else { "*" };
+                let keys = [format!("{path}{part}"), format!("{any}{part}")];
                 all.extend(text.filter(|text| !text.is_empty()).map(|text| (keys, text)));
             };
             if path == "plan" {
