@@ -352,7 +352,7 @@ mod tests {
         assert!(train.contains("{\"question\":\"1\",\"answer\":\"x, y\"}\n"), "{train}");
         assert_eq!((report.train_lines, report.val_lines), (2, 0));
         let (train, val, report) = run("a.txt", "天空 is blue".as_bytes(), &options(0.5, 1)).unwrap();
-        assert_eq!((train.as_str(), val.as_str(), report.unit), ("天空 is", " blue", "characters"));
+        assert_eq!((train.as_str(), val.as_str(), report.unit), ("天空 is", " blue", SplitUnit::Characters));
     }
 
     #[test]

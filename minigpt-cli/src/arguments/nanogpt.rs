@@ -10,7 +10,6 @@ use clap::error::Result;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use minigpt::SETTINGS;
-use minigpt::settings::with_sections;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -160,11 +159,7 @@ pub(super) fn apply_to_train(
         notes.extend(super::seed_note(matches, &id(name)));
     }
     all.sort();
-    // A name that is unknown or in several sections is reported by the run.
-    let with_section = |(_, change): (usize, String)| {
-        with_sections(&[change.clone()]).map_or(vec![change], |changes| changes)
-    };
-    args.changes = all.into_iter().flat_map(with_section).collect();
+    args.changes = all.into_iter().map(|(_, change)| change).collect();
     if let Some(data) = matches.get_one::<PathBuf>("dataset") {
         notes.push(message::Dataset { path: data.display() }.to_string());
         args.data = Some(data.clone());
