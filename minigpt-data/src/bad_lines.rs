@@ -1,4 +1,4 @@
-//! What was skipped, and why: counted in full, the first few kept with their line numbers.
+//! Lines and rows that could not be used: all are counted, the first few kept with line number and reason.
 
 use crate::bad_row::BadRow;
 use crate::error::Error;
@@ -6,7 +6,7 @@ use crate::name::DataName;
 use serde::Serialize;
 use std::fmt;
 
-/// How many bad lines are kept with their reason.
+/// Bad lines that are kept with their reason.
 const KEPT: usize = 20;
 
 /// The lines of a file that could not be used.

@@ -40,13 +40,13 @@ pub enum CorpusKind {
 pub struct CorpusOptions {
     /// What to read it as, where the path does not say.
     pub kind: Option<CorpusKind>,
-    /// What makes the ids: by default what a prepared folder holds, otherwise characters.
+    /// The tokenizer. Default: that of a prepared folder, otherwise characters.
     pub tokenizer: Option<TokenizerChoice>,
     /// The part kept for validation; prepared folders have theirs.
     pub val_fraction: f64,
     /// Decides which lines are for validation.
     pub seed: u64,
-    /// Data to judge by; a part of the other when absent.
+    /// Validation data. Default: a part of the training data.
     pub val_path: Option<PathBuf>,
     /// How to read it.
     pub read: ReadOptions,
@@ -153,7 +153,7 @@ impl Corpus {
     /// Opens what is at a path.
     ///
     /// # Errors
-    /// Whatever is wrong with the data.
+    /// Data that can't be read.
     pub fn open(path: &Path, options: &CorpusOptions) -> Result<Self> {
         let source = Source::open(path, options.kind, &options.read)?;
         let read_as = source.describe()?;
@@ -216,7 +216,7 @@ fn built_in(options: &CorpusOptions) -> Result<Opened> {
     Ok(Opened::new(Some(tokenizer), parts))
 }
 
-/// Rows that mean nothing: what a model can learn of them is to know them by heart.
+/// Rows of random ids, which a model can only memorize.
 fn random(options: &CorpusOptions) -> Result<CorpusParts> {
     let RandomRows { rows, length, vocab_size } = options.random;
     let mut rng = generator(options.seed, Purpose::Rows, 0, 0);

@@ -1,4 +1,4 @@
-//! Fetching a public set: continued where it stopped, checked, and there only when it is whole.
+//! Downloads public data sets: resumed, verified, and visible only when complete.
 //!
 //! Bytes go to `FILE.part` with a note beside it of what they are a part of. When all have come and the SHA-256
 //! is right, the part is renamed to `FILE`, and the hash is recorded in `FILE.sha256` (as `sha256sum` writes it).
@@ -17,42 +17,42 @@ use std::thread;
 use std::time::Duration;
 use ureq::Agent;
 
-/// How often in a row a request may fail without a byte having come.
+/// Failures in a row, without a byte received, after which a download fails.
 const ATTEMPTS: u32 = 5;
 
-/// How long an answer of an interface may take altogether.
+/// Time limit for a short response.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A set whose length is only about known may have become this much longer.
+/// A set whose length is known only roughly may be this many times longer.
 const GROWTH: u64 = 8;
 
 /// How to download.
 #[derive(Debug, Clone, Default)]
 pub struct DownloadOptions {
-    /// Stands in for `https://host` of the set's address: a mirror.
+    /// A mirror that replaces `https://host` of the set's URL.
     pub endpoint: Option<String>,
-    /// Fetch again what is there already.
+    /// Download again even if the file exists.
     pub force: bool,
     /// How long to wait before the second attempt, doubled for each further one.
     pub pause: Duration,
 }
 
-/// A file somewhere else.
+/// A file on a server.
 #[derive(Debug, Clone, Default)]
 pub struct Remote {
     /// Where it is.
     pub url: String,
-    /// Its hash, where it is known and can't change.
+    /// Its hash, if known and fixed.
     pub hash: Option<FileHash>,
-    /// Its length, where it is known and can't change.
+    /// Its length, if known and fixed.
     pub bytes: Option<u64>,
-    /// How long it may be, where that is all one knows.
+    /// Upper bound of its length, if only that is known.
     pub at_most: Option<u64>,
-    /// What tells the server who asks.
+    /// Authenticates the client.
     pub token: Option<AccessToken>,
 }
 
-/// What happens meanwhile.
+/// Progress of a download.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DownloadEvent {
     /// The server answered; `have` bytes are here from an earlier attempt.
@@ -113,8 +113,8 @@ pub struct Downloaded {
 /// Fetches a set into a folder, unless it is there.
 ///
 /// # Errors
-/// No way to the server, an answer that is not the file, a hash that is wrong, a folder that can't be written.
-/// What came so far is kept for the next attempt, unless it is wrong.
+/// The server can't be reached or sends something else, the hash is wrong, or the folder can't be written.
+/// The bytes received so far are kept for the next attempt, unless they are wrong.
 pub fn download(
     set: &PublicSet,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! What came of a download so far: `FILE.part`, and beside it a note of what it is a part of.
+//! A partial download: `FILE.part`, and next to it a note of which file it is a part of.
 
 use crate::error::{Error, Result};
 use crate::recorded_hash::with_suffix;
@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// What a part is a part of.
+/// Which file a part belongs to.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Note {
     /// The address.

@@ -1,4 +1,4 @@
-//! Which bytes a text is written in, where it is not UTF-8: told, or found out from its bytes.
+//! Encodings other than UTF-8: given by the user, or detected.
 
 use crate::error::{Error, OptionError, Result};
 use crate::name::DataName;
@@ -12,7 +12,7 @@ use std::fmt;
 use std::io::{self, Read, Write};
 use std::str::FromStr;
 
-/// Bytes that are looked at to find out.
+/// Bytes used for detection.
 pub(crate) const SAMPLE: usize = 1 << 20;
 
 /// A way to write text in bytes: `utf-8`, `gbk`, `gb18030`, `big5`, `utf-16le`, and all others that browsers know.
@@ -20,12 +20,12 @@ pub(crate) const SAMPLE: usize = 1 << 20;
 pub struct TextEncoding(&'static Encoding);
 
 impl TextEncoding {
-    /// What browsers call it.
+    /// Its name in the WHATWG Encoding Standard.
     pub fn name(self) -> &'static str {
         self.0.name()
     }
 
-    /// Whether it is what all else here expects.
+    /// Whether it is UTF-8.
     pub fn is_utf8(self) -> bool {
         self.0 == UTF_8
     }
@@ -125,7 +125,7 @@ pub(crate) struct Decoded {
 /// The encodings that damaged text is looked for in.
 const MULTIBYTE: [&Encoding; 5] = [GB18030, BIG5, SHIFT_JIS, EUC_KR, EUC_JP];
 
-/// Whether so many wrong characters are too many for a text that is merely damaged.
+/// Whether there are more wrong characters than in a text that is merely damaged.
 fn too_many(wrong: u64, characters: u64) -> bool {
     wrong > 1 && wrong * 100 > characters
 }

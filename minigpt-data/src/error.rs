@@ -14,7 +14,7 @@ use minigpt_tokenizer::{END_OF_TEXT, SEP};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What the functions of this crate return.
+/// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why data could not be read, prepared, split, measured or fetched.
@@ -64,7 +64,7 @@ pub enum Error {
     #[error("{name} has no examples")]
     NoExamples { name: DataName },
 
-    #[error("{name}: within max_length {max_length}, none of the examples has anything to learn")]
+    #[error("{name}: within max_length {max_length} there is nothing to learn in any example")]
     NothingToLearn { name: DataName, max_length: usize },
 
     #[error(

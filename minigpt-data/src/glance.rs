@@ -1,4 +1,4 @@
-//! A first look at data: how much there is and what it is written in, without reading all of it.
+//! A first look at data: its size and kind, estimated from a sample.
 
 use crate::builtin;
 use crate::corpus::CorpusKind;
@@ -10,19 +10,19 @@ use crate::text_reader::is_blank;
 use crate::text_source::{TextChunk, TextSource};
 use std::collections::HashSet;
 
-/// Characters that are looked at.
+/// Characters that are sampled.
 const SAMPLE: u64 = 1 << 20;
-/// Examples that are looked at.
+/// Examples that are sampled.
 const EXAMPLES: u64 = 20_000;
 
-/// What a first look at data says.
+/// Size and kind of data, estimated from a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glance {
     /// Whether it is running text or examples.
     pub kind: CorpusKind,
-    /// Characters in all, as far as a sample tells; none where there are only tokens.
+    /// Estimated number of characters; 0 if there are only tokens.
     pub characters: u64,
-    /// Tokens in all, where the data was prepared.
+    /// Number of tokens, if the data was prepared.
     pub tokens: Option<u64>,
     /// Different characters in the sample.
     pub distinct: usize,
@@ -62,7 +62,7 @@ impl Glance {
         }
     }
 
-    /// The same of so many examples, tokens or characters of it at most.
+    /// The same with at most this many examples, tokens or characters.
     pub fn limited(self, most: u64) -> Self {
         let share = |all: u64| most.min(all) as f64 / all.max(1) as f64;
         match (self.kind, self.tokens) {
@@ -106,7 +106,7 @@ impl Glance {
     }
 }
 
-/// What was seen of a sample.
+/// Counts over the sample.
 #[derive(Default)]
 struct Look {
     characters: u64,
@@ -138,7 +138,7 @@ impl Look {
         self.lengths.push(self.characters - before);
     }
 
-    /// What it means for data that is so many times as large as the sample.
+    /// The estimate for data `whole` times as large as the sample.
     fn glance(mut self, kind: CorpusKind, whole: f64) -> Glance {
         self.lengths.sort_unstable();
         let long = self.lengths.get(self.lengths.len() * 95 / 100).copied().unwrap_or(0);
@@ -156,7 +156,7 @@ impl Look {
     }
 }
 
-/// A few words of the first line that has any, or a few characters where there are no spaces.
+/// The first words of the first line that is not blank, or its first characters if it has no spaces.
 fn first_words(text: &str) -> String {
     /// Characters at most.
     const FEW: usize = 16;

@@ -1,4 +1,4 @@
-//! The little of HTTP that downloads need: one request from a given byte on, and what its answer means.
+//! The part of HTTP that downloads need: one request from a given byte on, and its response.
 
 use crate::download_problem::DownloadProblem;
 use crate::error::Error;
@@ -13,13 +13,13 @@ use ureq::http::header::{
 use ureq::http::{HeaderMap, HeaderName, Response, Uri};
 use ureq::{Agent, Body, Timeout};
 
-/// What tells a server who asks. It is sent to the server that it is meant for, over https or to this machine, and shown
-/// to nobody else: neither where that server sends us on to, nor in a message.
+/// A bearer token. It is sent only to the server that it is for, over https or to this machine: not to the targets of
+/// redirects, and never shown in a message.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessToken(String);
 
 impl AccessToken {
-    /// A token as a person has it; `None` if nothing is left without white space around it.
+    /// A token without the white space around it; `None` if nothing is left.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         Some(text.trim()).filter(|text| !text.is_empty()).map(|text| Self(text.to_owned()))
@@ -32,26 +32,26 @@ impl fmt::Debug for AccessToken {
     }
 }
 
-/// Why a request or its answer stopped.
+/// Why a request or its response failed.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// There is no way to the server: pointless to repeat at once.
+    /// The server can't be reached: retrying at once is pointless.
     Unreachable(String),
-    /// May work next time.
+    /// A retry may work.
     Passing(DownloadProblem),
-    /// May work after this time.
+    /// A retry may work after this time.
     Wait(DownloadProblem, Duration),
-    /// The file ends before the byte that was asked for: this is its length, where the server says.
+    /// The file ends before the requested byte; its length, if the server sent it.
     Beyond(Option<u64>),
-    /// Will not.
+    /// A retry will not work.
     Final(Error),
 }
 
-/// What the server sends.
+/// A response.
 pub(crate) struct Answer {
     /// Offset of the first byte of `body` in the file.
     pub(crate) start: u64,
-    /// Length of the whole file, where the server says.
+    /// Length of the whole file, if the server sent it.
     pub(crate) total: Option<u64>,
     /// Names this version of the file: a part of it may only be continued if it is still the same.
     pub(crate) version: Option<String>,
@@ -75,10 +75,10 @@ pub(crate) fn client() -> Agent {
     Agent::new_with_config(config)
 }
 
-/// No server makes us wait longer than this.
+/// The longest wait that a server may ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// What to ask for.
+/// What is requested.
 pub(crate) struct Request<'a> {
     pub(crate) url: &'a str,
     /// From this byte on,
@@ -86,11 +86,11 @@ pub(crate) struct Request<'a> {
     /// as long as it is still of this version.
     pub(crate) version: Option<&'a str>,
     pub(crate) token: Option<&'a AccessToken>,
-    /// Until the whole answer must be here.
+    /// Time limit for the whole response.
     pub(crate) patience: Option<Duration>,
 }
 
-/// Asks, and goes where the server sends us on to.
+/// Sends a request and follows redirects.
 pub(crate) fn request(client: &Agent, asked: &Request) -> Result<Answer, Fault> {
     let first = address(asked.url).map_err(|problem| failed(asked.url, problem))?;
     let mut at = first.clone();
@@ -132,7 +132,7 @@ fn send(
     config.build().call()
 }
 
-/// What an answer means.
+/// Interprets the status of a response.
 fn answer(asked: &Request, response: Response<Body>, withheld: bool) -> Result<Answer, Fault> {
     let url = asked.url;
     match response.status().as_u16() {

@@ -30,12 +30,12 @@ pub struct InputFile {
 }
 
 impl InputFile {
-    /// Opens a path; `-` is standard input. What the text is written in is found out.
+    /// Opens a path; `-` is standard input. The encoding is detected.
     pub fn open(path: &Path) -> Result<Self> {
         Self::open_as(path, None)
     }
 
-    /// The same for a text whose encoding may be known.
+    /// The same with the encoding, if it is known.
     pub fn open_as(path: &Path, encoding: Option<TextEncoding>) -> Result<Self> {
         if path.as_os_str() == "-" {
             return Self::spool(&mut io::stdin().lock(), &DataName::StandardInput)?.decoded(encoding);
@@ -96,12 +96,12 @@ impl InputFile {
         self.bytes
     }
 
-    /// What it is written in, where that is not UTF-8.
+    /// Its encoding, if it is not UTF-8.
     pub fn encoding(&self) -> Option<TextEncoding> {
         self.encoding
     }
 
-    /// Characters that were not of its encoding, and are U+FFFD now.
+    /// Characters that were invalid in its encoding and were replaced by U+FFFD.
     pub fn replaced(&self) -> u64 {
         self.replaced
     }

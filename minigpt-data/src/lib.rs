@@ -1,7 +1,7 @@
-//! What a model learns from: plain text, question/answer lines, and tokens prepared from them.
+//! Training data: plain text, question/answer lines, and tokens prepared from them.
 //!
-//! This crate never knows the model: a [`Batch`] is plain `u32` ids, no tensors. It never prints; what takes long tells
-//! its progress to a callback.
+//! This crate knows nothing of the model: a [`Batch`] is plain `u32` ids, no tensors. It never prints; long operations
+//! report progress to a callback.
 //!
 //! Begin reading with `corpus.rs`, which goes the whole way from a path to batches. In the order data flows:
 //!

@@ -13,7 +13,7 @@ const MAX_POSITIONS: u64 = 1 << 30;
 
 /// Numbered examples from which batches are made.
 pub trait Dataset: Send + Sync {
-    /// How many examples can be asked for.
+    /// Number of examples.
     fn examples(&self) -> u64;
 
     /// How many examples make an epoch: fewer than there are where they overlap.
@@ -101,7 +101,7 @@ pub struct Loader<D> {
     sampling: Sampling,
     batches: u64,
     position: Position,
-    /// The order of one epoch, kept while batches of it are asked for.
+    /// The order of one epoch, kept while its batches are drawn.
     shuffled: Option<(u64, Vec<u32>)>,
 }
 
@@ -140,7 +140,7 @@ impl<D: Dataset> Loader<D> {
         &self.sampling
     }
 
-    /// How many batches an epoch has.
+    /// Batches per epoch.
     pub fn batches_per_epoch(&self) -> u64 {
         self.batches
     }

@@ -35,7 +35,7 @@ pub(crate) fn read(input: &InputFile, each: Each) -> Result<()> {
     Ok(())
 }
 
-/// A value as JSON has it; what that does not know, such as a date, in words.
+/// A value as JSON; types that JSON lacks, such as dates, as text.
 #[cfg(feature = "parquet")]
 fn value(field: &parquet::record::Field) -> serde_json::Value {
     use parquet::record::Field;
@@ -124,10 +124,12 @@ mod tests {
             .unwrap();
             assert_eq!(read, rows.map(|row| row.map(str::to_owned).to_vec()), "{compression:?}");
         }
-        let described = Source::open(dir.path(), None, &ReadOptions::default()).unwrap().describe().unwrap();
+        let described =
+            Source::open(dir.path(), None, &ReadOptions::default()).unwrap().describe().unwrap().to_string();
         assert_eq!(described, "Parquet of questions and answers");
         write(&path, ["title", "text"], &rows, Compression::SNAPPY);
-        let described = Source::open(&path, None, &ReadOptions::default()).unwrap().describe().unwrap();
+        let described =
+            Source::open(&path, None, &ReadOptions::default()).unwrap().describe().unwrap().to_string();
         assert_eq!(described, "Parquet of texts");
     }
 
@@ -137,6 +139,6 @@ mod tests {
         let path = dir.path().join("a.parquet");
         std::fs::write(&path, b"PAR1 and then nothing of the kind PAR1").unwrap();
         let error = RecordFile::open(&path, &ReadOptions::default()).unwrap().form().unwrap_err();
-        assert!(error.to_string().contains("not a Parquet file"), "{error}");
+        assert!(error.to_string().contains("not a readable Parquet file"), "{error}");
     }
 }

@@ -22,7 +22,7 @@ const FILES: &[&str] = &[TRAIN, VAL, META, "tokenizer.json", "tokenizer_config.j
 /// How to prepare.
 #[derive(Debug, Clone)]
 pub struct PrepareOptions {
-    /// What makes the ids.
+    /// The tokenizer.
     pub tokenizer: TokenizerChoice,
     /// The part of the text kept for validation, from 0 to below 1.
     pub val_fraction: f64,
@@ -34,7 +34,7 @@ pub struct PrepareOptions {
     pub force: bool,
 }
 
-/// What is being done.
+/// The pass that is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrepareStage {
     /// The first pass.

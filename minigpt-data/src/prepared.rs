@@ -108,7 +108,7 @@ impl PreparedMeta {
         fs::write(&path, json).map_err(|e| Error::io(Action::Write, &path, e))
     }
 
-    /// The description in a folder, where there is one.
+    /// The description in a folder, if there is one.
     fn read(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(META);
         let bad = |problem| Error::BadTokens { path: path.clone(), problem };

@@ -260,7 +260,7 @@ impl QaDataset {
         self.select(&chosen)
     }
 
-    /// Refuses a set without examples.
+    /// Returns an error if the set has no examples.
     pub(crate) fn check(&self, name: &DataName) -> Result<()> {
         if self.examples.is_empty() {
             return Err(Error::NoExamples { name: name.clone() });

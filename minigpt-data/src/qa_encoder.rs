@@ -23,7 +23,7 @@ pub struct QaEncoder<'a> {
 pub struct EncodedRecord {
     /// All turns, each with its separator.
     pub ids: Vec<u32>,
-    /// For each id whether it is said by the model: what counts when only answers are learned.
+    /// For each id, whether the model says it: only these count if only answers are learned.
     pub answer: Vec<bool>,
 }
 

@@ -22,7 +22,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// What the model is told before the conversation.
+    /// Instructions before the conversation.
     System,
     /// The person, or the question.
     User,
@@ -87,7 +87,7 @@ impl RecordForm {
         Self::Text,
     ];
 
-    /// What the columns of this form mean, by the names that [`Columns`] has for them.
+    /// The meanings of the columns of this form, as [`Columns`] names them.
     pub fn meanings(self) -> &'static [&'static str] {
         match self {
             Self::QuestionAnswer => &["question", "answer"],
@@ -113,7 +113,7 @@ impl fmt::Display for RecordForm {
     }
 }
 
-/// What a row holds.
+/// The contents of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Example {
     /// Something said and answered.
@@ -259,7 +259,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Refuses a row without a column that was chosen, even where the form can do without it. Null is allowed.
+    /// Returns an error if a chosen column is missing, even if the form doesn't need it. Null is allowed.
     fn check_chosen(&self, meaning: &str) -> Result<(), BadRow> {
         let name = self.columns.name(meaning);
         if self.columns.has(meaning) && !self.row.has_column(name) {

@@ -16,7 +16,7 @@ use std::path::Path;
 /// How to read data.
 #[derive(Debug, Clone, Default)]
 pub struct ReadOptions {
-    /// What the text is written in; found out when absent.
+    /// The encoding of the text. Default: detected.
     pub encoding: Option<TextEncoding>,
     /// Which columns to read.
     pub columns: Columns,
@@ -30,7 +30,7 @@ pub struct RecordFile {
     name: DataName,
 }
 
-/// What a pass over the examples met.
+/// Counts of a pass over the examples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordSummary {
     /// Lines or rows of any kind.
@@ -87,7 +87,7 @@ impl RecordFile {
         self.files.first().map_or(Layout::Jsonl, |file| file.layout)
     }
 
-    /// What the text is written in, where it is not UTF-8.
+    /// The encoding of the text, if it is not UTF-8.
     pub fn encoding(&self) -> Option<TextEncoding> {
         self.files.iter().find_map(|file| file.input.encoding())
     }
@@ -97,12 +97,12 @@ impl RecordFile {
         Encodings::of(self.files.iter().map(|file| file.input.encoding()))
     }
 
-    /// Characters of all files that were not of their encoding, and are U+FFFD now.
+    /// Characters of all files that were invalid in their encoding and were replaced by U+FFFD.
     pub fn replaced(&self) -> u64 {
         self.files.iter().map(|file| file.input.replaced()).sum()
     }
 
-    /// The form of the first good row, where there is one among the first few.
+    /// The form of the first good row, if one of the first 1,000 rows is good.
     ///
     /// # Errors
     /// A file that can't be read.

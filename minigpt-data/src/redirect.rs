@@ -46,12 +46,12 @@ fn has_scheme(location: &str) -> bool {
     location.split_once(':').is_some_and(|(scheme, _)| scheme.chars().all(letters))
 }
 
-/// Whether a token that was meant for `first` may be shown to `at`: the same server, over a line that nobody reads.
+/// Whether a token for `first` may be sent to `at`: only to the same server, over https or to this machine.
 pub(crate) fn may_see_token(first: &Uri, at: &Uri) -> bool {
     origin(first) == origin(at) && (at.scheme_str() == Some("https") || is_loopback(at))
 }
 
-/// Whether this machine itself is asked.
+/// Whether the host is this machine.
 pub(crate) fn is_loopback(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())

@@ -60,7 +60,7 @@ impl Columns {
         self.0.keys().map(String::as_str)
     }
 
-    /// What a column of this meaning is called in the file.
+    /// The name in the file of the column with this meaning.
     pub fn name<'a>(&'a self, meaning: &'a str) -> &'a str {
         self.0.get(meaning).map_or(meaning, String::as_str)
     }

@@ -77,7 +77,7 @@ fn begins_an_object(text: &[u8]) -> bool {
     matches!(text.trim_ascii_start().first(), Some(b'{' | b']') | None)
 }
 
-/// What a place in a file holds.
+/// One line or row of a file.
 pub(crate) enum Found {
     /// A row.
     Row(Row),
@@ -87,7 +87,7 @@ pub(crate) enum Found {
     Bad(BadRow),
 }
 
-/// Takes what was found at which line or row, counted from 1, and says whether to go on.
+/// Called with each line or row and its number, from 1; returns whether to continue.
 pub(crate) type Each<'a> = &'a mut dyn FnMut(u64, Found) -> Result<bool>;
 
 /// The same with the bytes of it, where it is a line.
@@ -138,7 +138,7 @@ impl RowFile {
             (Some(stopped), _) => stopped,
             (None, Ok(())) => Ok(()),
             (None, Err(error)) if error.is_io() => Err(self.unreadable(error.into())),
-            // What is behind a mistake in an array can't be found any more: it is one bad row.
+            // What follows an error in an array can't be found: it counts as one bad row.
             (None, Err(error)) => {
                 let reason = BadRow::NotJsonFromHere(error.to_string());
                 (items.each)(number + 1, Found::Bad(reason)).map(|_| ())
@@ -198,7 +198,7 @@ fn of_line(line: &Line<'_>) -> Found {
 struct Items<'a> {
     each: Each<'a>,
     number: u64,
-    /// Why it ended before the array did: nobody wants more, or somebody's error.
+    /// Why reading stopped early: no more rows are wanted, or an error of the callback.
     stopped: Option<Result<()>>,
 }
 

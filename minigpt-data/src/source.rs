@@ -1,4 +1,4 @@
-//! What lies at a path: recognised by its name and its first bytes, and opened.
+//! Recognizes what is at a path by its name and its first bytes, and opens it.
 //!
 //! | path | read as |
 //! |---|---|
@@ -59,7 +59,7 @@ impl Source {
     /// Opens what is at a path, as `kind` where that is given.
     ///
     /// # Errors
-    /// Whatever is wrong with it.
+    /// Data that can't be read.
     pub fn open(path: &Path, kind: Option<CorpusKind>, options: &ReadOptions) -> Result<Self> {
         let source = Self::find(path, kind, options)?;
         source.check_columns(path, &options.columns)?;
@@ -114,14 +114,14 @@ impl Source {
         }
     }
 
-    /// Refuses columns that were chosen where they have no use.
+    /// Returns an error if chosen columns have no use in this data.
     fn check_columns(&self, path: &Path, columns: &Columns) -> Result<()> {
         let form = match self {
             _ if columns.is_empty() => return Ok(()),
             // Each part was checked when it was opened.
             Self::Parts { .. } => return Ok(()),
             Self::Text(text) if text.has_columns() => Some(RecordForm::Text),
-            // Rows of which none can be used are an error when they are read, with the reason.
+            // If no row can be used, reading them returns the error.
             Self::Records(records) => match records.form()? {
                 None => return Ok(()),
                 form => form,
@@ -185,7 +185,7 @@ fn is_named_text(path: &Path) -> bool {
     })
 }
 
-/// Rows are what was asked for; otherwise texts or records, as the first good one says.
+/// Rows as texts or as examples: as requested, otherwise by the form of the first good row.
 fn rows(records: RecordFile, kind: Option<CorpusKind>) -> Result<Source> {
     let is_text = match kind {
         Some(kind) => kind == CorpusKind::Text,

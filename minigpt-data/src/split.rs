@@ -35,7 +35,7 @@ pub struct SplitOptions {
     pub seed: u64,
     /// Only the first examples, or characters of a text.
     pub limit: Option<u64>,
-    /// A folder of its own for the two files; beside the input when absent.
+    /// The folder for the two files. Default: that of the input.
     pub out: Option<PathBuf>,
     /// Whether to replace an earlier split.
     pub force: bool,
@@ -62,7 +62,7 @@ impl fmt::Display for SplitUnit {
     }
 }
 
-/// What a split did.
+/// The result of a split.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SplitReport {
     /// What was counted and split.
@@ -73,9 +73,9 @@ pub struct SplitReport {
     pub train_lines: u64,
     /// Those in the validation file.
     pub val_lines: u64,
-    /// Lines that are no examples, and in neither.
+    /// Lines that are not examples, and are in neither file.
     pub bad: BadLines,
-    /// Characters of the input that were not of its encoding, and are U+FFFD in both files.
+    /// Characters of the input that were invalid in its encoding and are U+FFFD in both files.
     pub replaced: u64,
     /// The training file.
     pub train: PathBuf,

@@ -1,4 +1,4 @@
-//! What a data set is like: how much, how long, how well the vocabulary fits.
+//! Statistics of a data set: its size, the lengths of its examples, and the fit of the vocabulary.
 
 use crate::bad_lines::BadLines;
 use crate::builtin;
@@ -19,7 +19,7 @@ use minigpt_tokenizer::{CharBuilder, Tokenizer, UNK};
 use serde::Serialize;
 use std::path::Path;
 
-/// What was measured, which depends on what it is.
+/// Statistics, by the kind of data.
 #[derive(Debug, Clone)]
 pub enum Stats {
     /// Question/answer lines.
@@ -96,7 +96,7 @@ pub struct TokenStats {
 /// Measures what is at a path.
 ///
 /// # Errors
-/// Whatever is wrong with the data.
+/// Data that can't be read.
 pub fn stats(
     path: &Path,
     read: &ReadOptions,

@@ -62,7 +62,7 @@ pub(crate) fn count_text(
     Ok(Counted { summary, tokenizer, unknown })
 }
 
-/// What a first pass over a text found.
+/// The result of a first pass over a text.
 pub(crate) struct Counted {
     pub summary: TextSummary,
     pub tokenizer: Tokenizer,

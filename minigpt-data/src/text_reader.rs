@@ -18,7 +18,7 @@ use std::io::{self, Read};
 /// How much is read at once.
 const BUFFER: usize = 1 << 18;
 
-/// What was changed on the way from bytes to text.
+/// Counts of what was changed on the way from bytes to text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cleaned {
     /// Byte order marks dropped.
@@ -114,7 +114,7 @@ impl<R: Read> TextReader<R> {
         }
     }
 
-    /// What was changed so far.
+    /// Changes so far.
     pub fn cleaned(&self) -> Cleaned {
         self.cleaned
     }
@@ -224,7 +224,7 @@ impl<R: Read> TextReader<R> {
         }
     }
 
-    /// Whether what is wrong is only that the rest of a character is missing.
+    /// Whether only the rest of a character is missing.
     fn is_cut_off(&self, at: usize) -> bool {
         at == 0
             && (1..4).contains(&self.carried)

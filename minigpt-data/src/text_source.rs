@@ -21,7 +21,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// What counts as text in a folder.
+/// Extensions of text files in a folder.
 const ENDINGS: [&str; 4] = ["txt", "text", "md", "markdown"];
 pub(crate) const TEXT_ENDINGS: &str = ".txt, .text, .md or .markdown";
 
@@ -32,7 +32,7 @@ pub struct TextSource {
     documents: Documents,
     bytes: u64,
     left_out: u64,
-    /// What the file could be read as.
+    /// The layout of rows that the file could be read as.
     instead: Option<Layout>,
 }
 
@@ -43,7 +43,7 @@ enum Documents {
     Rows(RecordFile),
 }
 
-/// What a source gives, chunk by chunk.
+/// A chunk of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextChunk<'a> {
     /// Some text.
@@ -52,7 +52,7 @@ pub enum TextChunk<'a> {
     NextFile,
 }
 
-/// What was read.
+/// Counts of a pass over a text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextSummary {
     /// Files that were read.
@@ -89,7 +89,7 @@ impl TextSource {
         Ok(TextSource { name, documents, bytes, left_out: others, instead: None })
     }
 
-    /// The text of a file, which may be one of rows that somebody wants to read as it is.
+    /// The text of a file, which may have rows that are read as plain text on request.
     pub(crate) fn of_file(file: InputFile, instead: Option<Layout>) -> Result<Self> {
         refuse_binary(&file)?;
         let (name, bytes) = (file.name().clone(), file.bytes());
@@ -121,7 +121,7 @@ impl TextSource {
         })
     }
 
-    /// Characters of all files that were not of their encoding, and are U+FFFD now.
+    /// Characters of all files that were invalid in their encoding and were replaced by U+FFFD.
     ///
     /// # Errors
     /// A file of a folder that can't be read.
@@ -150,7 +150,7 @@ impl TextSource {
         self.bytes
     }
 
-    /// Refuses a text that holds only white space.
+    /// Returns an error if the text has only white space.
     ///
     /// # Errors
     /// Such a text, and one that can't be read.

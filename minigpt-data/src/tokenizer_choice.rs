@@ -16,7 +16,7 @@ pub const QA_SPECIALS: [&str; 3] = [PAD, UNK, SEP];
 pub enum TokenizerChoice {
     /// One token a character, the vocabulary made from the data.
     Char,
-    /// A byte-level BPE of so many tokens, learnt from the data.
+    /// A byte-level BPE with this many tokens, learned from the data.
     Bpe(usize),
     /// GPT-2's byte-level BPE.
     Gpt2,
@@ -82,7 +82,7 @@ pub(crate) enum Builder {
 }
 
 impl Builder {
-    /// What a choice asks for: a BPE, or characters.
+    /// A BPE or characters, as chosen.
     pub fn new(choice: &TokenizerChoice, specials: &[&str]) -> Result<Self> {
         Ok(match choice {
             TokenizerChoice::Bpe(size) => Builder::Bpe(Box::new(BpeTrainer::new(*size, specials)?)),

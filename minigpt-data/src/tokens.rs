@@ -74,7 +74,7 @@ impl Tokens {
         Ok(Tokens { name, store: Store::File(file, dtype), len: bytes / width })
     }
 
-    /// Only the first `limit` ids, where there are more.
+    /// At most the first `limit` ids.
     pub fn limited(mut self, limit: Option<u64>) -> Self {
         self.len = self.len.min(limit.unwrap_or(u64::MAX));
         self
@@ -90,7 +90,7 @@ impl Tokens {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no ids.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

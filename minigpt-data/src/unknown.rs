@@ -1,4 +1,4 @@
-//! Characters that a vocabulary lacks, and how often they came.
+//! Characters that a vocabulary lacks, and how often they occur.
 
 use minigpt_tokenizer::{Tokenizer, UNK};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ impl Unknown {
         self.0.values().sum()
     }
 
-    /// What becomes of them, if there are any.
+    /// What is done with them, if there are any.
     pub fn note(&self, tokenizer: &Tokenizer) -> Option<UnknownNote> {
         let has_unk = tokenizer.special_id(UNK).is_some();
         (!self.0.is_empty()).then(|| UnknownNote { characters: self.clone(), has_unk })
@@ -61,7 +61,7 @@ impl Unknown {
     }
 }
 
-/// What becomes of characters that a vocabulary lacks.
+/// What is done with characters that a vocabulary lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownNote {
     /// The characters.

@@ -9,6 +9,9 @@ use crate::gemm::micro as gemm;
 use crate::quant::micro as quant;
 use std::sync::OnceLock;
 
+/// Whether every CPU that this build runs on multiplies and adds in one instruction, with one rounding.
+pub const ALWAYS_FMA: bool = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
+
 /// The instruction sets that have micro-kernels of their own. Each includes those before it of the same architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InstructionSet {

@@ -20,10 +20,10 @@
 //! # Where to start reading
 //! - `ops/`: one operation per file. `ops/layer_norm.rs` is a whole operation on one page.
 //! - `attention/`: first `mod.rs` (the definition), then `one_head.rs` (training), `key_values.rs` and `cached.rs` (inference).
-//! - `gemm/`: matrix products. `product.rs` chooses the kernel: `small_batch.rs` for a few rows, `tiles.rs` for many, `panels.rs` for weights
-//!   that are packed once for inference, with results that do not depend on the number of rows.
+//! - `gemm/`: matrix products. `driver.rs` is the loop nest, with results that do not depend on the number of rows.
 //! - `quant/`: matrices in 2 to 16 bits, and matrices that stay in their file.
 //! - `operation.rs` is what a fused operation has to define, `tape.rs` records a training pass.
+//! - `cpu.rs`: the table of micro-kernels, chosen once for this CPU. Intrinsics are in it and in the `micro/` folders only.
 //!
 //! # Shapes
 //! B: batch rows, T: tokens (time), C: channels, H: heads, D = C / H: the width of a head, V: the rows of a table.
@@ -54,7 +54,6 @@
 mod attention;
 mod chunks;
 mod cpu;
-mod dot;
 mod elements;
 mod gemm;
 mod gradient_buffers;
@@ -72,7 +71,7 @@ pub use attention::{
     self_attention, softmax, split_heads,
 };
 pub use gemm::matrix::Matrix;
-pub use gemm::product::{in_one_order, product, symmetric_product};
+pub use gemm::{product, symmetric_product};
 pub use gradient_buffers::GradientBuffers;
 pub use ops::activation::{Activation, activation, activation_composed};
 pub use ops::cross_entropy::{IGNORE, cross_entropy, cross_entropy_composed, log_sum_exp};

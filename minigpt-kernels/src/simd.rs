@@ -3,9 +3,7 @@
 //!
 //! Everything here is plain Rust over fixed groups of lanes: the same source is the portable path and the fast one.
 
-#[cfg(all(test, target_arch = "x86_64"))]
-use crate::cpu::Kernels;
-use crate::cpu::{self, InstructionSet};
+use crate::cpu;
 
 /// Independent partial results in a reduction: wide enough to fill two AVX2 registers.
 const LANES: usize = 16;
@@ -14,29 +12,6 @@ const LANES: usize = 16;
 /// variable `MINIGPT_FORCE_PORTABLE` is set. `f` and all that it calls must be `#[inline(always)]` or closures.
 pub fn vectorized<R>(f: impl FnOnce() -> R) -> R {
     cpu::pulp_arch().dispatch(f)
-}
-
-/// Whether the table of this CPU has kernels for AVX2, FMA and F16C.
-#[cfg(target_arch = "x86_64")]
-pub fn has_avx2() -> bool {
-    cpu::kernels().set >= InstructionSet::Avx2
-}
-
-/// Whether it has kernels for AVX-512 as well.
-#[cfg(target_arch = "x86_64")]
-pub fn has_avx512() -> bool {
-    cpu::kernels().set >= InstructionSet::Avx512
-}
-
-/// Whether the table of this CPU has the portable kernels.
-pub fn is_plain() -> bool {
-    cpu::kernels().set == InstructionSet::Portable
-}
-
-/// Whether the CPU has AVX2, FMA and F16C, even if `MINIGPT_FORCE_PORTABLE` keeps the dispatch from using them.
-#[cfg(all(test, target_arch = "x86_64"))]
-pub fn cpu_has_avx2() -> bool {
-    Kernels::of(InstructionSet::Avx2).is_some()
 }
 
 /// The sum of `f(a, b)` over pairs of elements.
@@ -90,7 +65,7 @@ fn fold(mut acc: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
 /// `a · b + c`: in one instruction where every CPU that this build runs on has it, otherwise in two.
 #[inline(always)]
 pub fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
-    if cfg!(any(target_feature = "fma", target_arch = "aarch64")) { a.mul_add(b, c) } else { a * b + c }
+    if cpu::ALWAYS_FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
 /// The polynomial with these coefficients, the one of the highest power first.

@@ -1,6 +1,6 @@
 //! How every fused operation is tested: against its composed twin, and against finite differences.
 
-use super::with_floats;
+use super::{WeightLayout, constant, linear, record, reshape, with_floats};
 use candle_core::{Device, Result, Tensor, Var};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -18,18 +18,6 @@ pub fn random(shape: &[usize], seed: u64) -> Tensor {
 /// The elements of such a tensor.
 pub fn elements(n: usize, seed: u64) -> Vec<f32> {
     random(&[n], seed).to_vec1().unwrap()
-}
-
-/// Whether this CPU can run the AVX2 kernels, whatever `MINIGPT_FORCE_PORTABLE` makes the dispatch choose. If it can't, says
-/// which test is skipped; to the stream itself, since the test harness would swallow an `eprintln!`.
-#[cfg(target_arch = "x86_64")]
-pub fn cpu_has_avx2(test: &str) -> bool {
-    use std::io::Write;
-    let has = super::simd::cpu_has_avx2();
-    if !has {
-        let _ = writeln!(std::io::stderr(), "SKIPPED, since this CPU has no AVX2: {test}");
-    }
-    has
 }
 
 /// Largest difference relative to the largest magnitude of `want`, or to 0.1 where all of `want` is smaller: what is
@@ -57,20 +45,47 @@ fn run(inputs: &[Tensor], f: impl Fn(&[Tensor]) -> Result<Tensor>) -> (Tensor, V
     (y.detach(), grads.collect())
 }
 
-/// Asserts that two ways to compute the same thing agree in the output and in all gradients.
+/// The gradients that [`run`] gives, from the tape of a recorded pass.
+fn recorded_gradients(inputs: &[Tensor], f: impl Fn(&[Tensor]) -> Result<Tensor>) -> Vec<Tensor> {
+    let vars: Vec<Var> = inputs.iter().map(|t| Var::from_tensor(t).unwrap()).collect();
+    let tensors: Vec<Tensor> = vars.iter().map(|v| v.as_tensor().clone()).collect();
+    let (sum, tape) = record(|| {
+        let y = f(&tensors)?;
+        let weights = constant(&random(y.dims(), 99).reshape((y.elem_count(), 1))?);
+        linear(&reshape(&y, (1, y.elem_count()))?, &weights, WeightLayout::InOut, None)
+    });
+    let mut gradients = tape.backward(&sum.unwrap()).unwrap();
+    let gradient = |x: &Tensor| match gradients.remove(x) {
+        Some(gradient) => Tensor::from_vec(gradient, x.shape(), x.device()).unwrap(),
+        None => x.zeros_like().unwrap(),
+    };
+    tensors.iter().map(gradient).collect()
+}
+
+/// Asserts that a fused operation agrees with its definition in the output and in all gradients, and that both autograds
+/// compute the same gradients.
 pub fn assert_same(
     inputs: &[Tensor],
     fused: impl Fn(&[Tensor]) -> Result<Tensor>,
     composed: impl Fn(&[Tensor]) -> Result<Tensor>,
     tolerance: f32,
 ) {
-    let (y, grads) = run(inputs, fused);
+    let (y, grads) = run(inputs, &fused);
     let (y_want, grads_want) = run(inputs, composed);
     let difference = relative_difference(&y, &y_want);
     assert!(difference <= tolerance, "output differs by {difference}");
     for (i, (grad, want)) in grads.iter().zip(&grads_want).enumerate() {
         let difference = relative_difference(grad, want);
         assert!(difference <= tolerance, "gradient of input {i} differs by {difference}");
+    }
+    if y.elem_count() > 0 {
+        for (i, (recorded, grad)) in recorded_gradients(inputs, &fused).iter().zip(&grads).enumerate() {
+            let difference = relative_difference(recorded, grad);
+            assert!(
+                difference <= 1e-6,
+                "the tape's gradient of input {i} differs from candle's by {difference}"
+            );
+        }
     }
 }
 

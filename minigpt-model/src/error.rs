@@ -75,7 +75,7 @@ pub enum IdsError {
     Context { tokens: usize, block_size: usize },
     #[error("the cache has {rows} rows, but no row {row}")]
     NoSuchRow { row: usize, rows: usize },
-    #[error("row {row} comes twice")]
+    #[error("row {row} appears twice")]
     RowTwice { row: usize },
     #[error("row {row} has {held} tokens; {more} more do not fit a context of {block_size}")]
     RowFull { row: usize, held: usize, more: usize, block_size: usize },

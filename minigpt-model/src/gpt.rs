@@ -148,7 +148,7 @@ impl Gpt {
         if chunks.iter().all(|chunk| chunk.logits == 0) {
             return Ok(Tensor::zeros((0, self.config.vocab_size), self.dtype(), self.device())?);
         }
-        Ok(rayon::scope(|_| ops::in_one_order(|| self.head.forward(&hidden, &Pass::new())))?)
+        Ok(rayon::scope(|_| self.head.forward(&hidden, &Pass::new()))?)
     }
 
     /// Like [`step`](Self::step), but without the head: returns the output of the final norm for the tokens
@@ -162,7 +162,7 @@ impl Gpt {
         let ids = self.ids(&ids)?; // (N, 1): each token is a batch row of its own, with its own position
         // Inside the thread pool, so that products don't have to enter it one by one.
         let pass = || hidden(self, &ids, &Pass::new().with_cache(cache, runs.clone(), selected));
-        let hidden = rayon::scope(|_| ops::in_one_order(pass))?; // (selected, 1, C)
+        let hidden = rayon::scope(|_| pass())?; // (selected, 1, C)
         cache.advance(&runs);
         Ok(hidden.squeeze(1)?)
     }

@@ -1,12 +1,12 @@
-//! What may change when a run goes on, and what has changed.
+//! Settings that may change when a run is resumed, and those that have changed.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// The settings that say how long a run is and how it is watched. All others say which run it is. The data may lie
-/// elsewhere: a fingerprint tells whether it is the same.
+/// Settings of the length and monitoring of a run. Changing any other would make it another run. The data may have moved:
+/// its fingerprint identifies it.
 const CHANGEABLE: [&str; 16] = [
     "train.max_iters",
     "train.epochs",
@@ -26,7 +26,7 @@ const CHANGEABLE: [&str; 16] = [
     "sample.prompt",
 ];
 
-/// A setting that was changed when a run went on.
+/// A setting that was changed when a run was resumed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
@@ -34,9 +34,9 @@ pub struct Change {
     pub step: u64,
     /// Its section and name: `train.max_iters`.
     pub setting: String,
-    /// What it was; null where it was not set.
+    /// The old value; null if it was not set.
     pub from: Value,
-    /// What it is now.
+    /// The new value.
     pub to: Value,
 }
 
@@ -51,7 +51,7 @@ impl Change {
         changed.collect()
     }
 
-    /// Refuses a change that would make it another run.
+    /// Returns an error for a change that would make it another run.
     pub fn check(&self) -> Result<()> {
         if CHANGEABLE.contains(&self.setting.as_str()) {
             return Ok(());

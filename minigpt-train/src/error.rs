@@ -43,7 +43,7 @@ pub enum Error {
         "step {step}: the {what} is {value}: training has diverged. Nothing of this step was saved: {kept}. Try a lower \
          learning_rate, a longer warmup_iters, a lower weight_decay, or grad_clip = 1.0"
     )]
-    Diverged { step: u64, what: NotFinite, value: f64, kept: Box<Kept> },
+    Diverged { step: u64, what: NotFinite, value: f64, kept: Box<KeptCheckpoints> },
 
     /// The questions that choose the best model could not be asked.
     #[error("the model could not be asked questions: {0}")]
@@ -156,14 +156,14 @@ impl fmt::Display for NotFinite {
 
 /// The checkpoints that a run has when it diverges.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Kept {
+pub struct KeptCheckpoints {
     /// The step that `last/` holds.
     pub last: Option<u64>,
     /// The evaluation after which `best/` was written.
     pub best: Option<Best>,
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for KeptCheckpoints {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self.last {
             None => f.write_str("there is no checkpoint yet")?,

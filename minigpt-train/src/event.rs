@@ -1,4 +1,4 @@
-//! What happens in a run, told to whoever watches.
+//! Events of a training run and their observer.
 
 use crate::best::Best;
 use crate::record::{StepRecord, Warning};
@@ -6,28 +6,28 @@ use minigpt_model::Gpt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What happens in a run.
+/// An event of a training run.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// Training begins, or goes on.
+    /// Training starts or resumes.
     Started {
-        /// Steps made before.
+        /// Steps already made.
         step: u64,
-        /// Steps to make in all.
+        /// Total number of steps.
         steps: u64,
         /// Micro-batches in one pass over the data.
         batches_per_epoch: u64,
     },
     /// A step was made.
     Step {
-        /// What it was like.
+        /// Its record.
         record: &'a StepRecord,
         /// Whether it goes into the log.
         logged: bool,
-        /// What is left of the run, evaluations counted; nothing before it is known.
+        /// Estimated time left, including evaluations.
         left: Option<Duration>,
     },
-    /// An evaluation is under way.
+    /// An evaluation is running.
     Evaluating {
         /// After which step.
         step: u64,
@@ -48,9 +48,9 @@ pub enum Event<'a> {
         /// The text.
         text: &'a str,
     },
-    /// Something beside the training itself went wrong; the run goes on.
+    /// Something other than training failed; the run continues.
     Warning(&'a Warning),
-    /// The validation loss has risen for some time while the training loss falls. Told once.
+    /// The validation loss has risen for some time while the training loss falls. Reported once.
     Overfitting(&'a Overfitting),
     /// A model folder was written.
     Saved {
@@ -61,7 +61,7 @@ pub enum Event<'a> {
     },
 }
 
-/// How much a model has begun to learn its data by heart.
+/// How far a model overfits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Overfitting {
     /// The best validation so far.
@@ -75,18 +75,18 @@ pub struct Overfitting {
     pub train_now: f64,
 }
 
-/// Whoever watches a run.
+/// Receives the events of a run.
 pub trait Observer {
-    /// Something happened.
+    /// Called for each event.
     fn event(&mut self, event: Event);
 
-    /// A text by the model, to see how far it is; none by default.
+    /// Generates a sample of the model's text. Default: none.
     fn sample(&mut self, _gpt: &Gpt, _step: u64) -> Option<String> {
         None
     }
 }
 
-/// Nobody watches.
+/// Ignores all events.
 impl Observer for () {
     fn event(&mut self, _event: Event) {}
 }
@@ -98,13 +98,13 @@ pub enum Ended {
     Finished,
     /// The validation loss got no better for too long.
     Patience,
-    /// The time was up.
+    /// The time limit was reached.
     TimeLimit,
-    /// Somebody asked it to stop.
+    /// It was asked to stop.
     Stopped,
 }
 
-/// How a run went.
+/// Summary of a finished run.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// Why it ended.
@@ -115,10 +115,10 @@ pub struct Report {
     pub last: Option<StepRecord>,
     /// The best validation.
     pub best: Option<Best>,
-    /// Targets learned from.
+    /// Tokens trained on.
     pub tokens: u64,
     /// Seconds of training.
     pub seconds: f64,
-    /// The model folder to use: `best` where there was a validation, otherwise `last`.
+    /// The model folder to use: `best` if there was a validation, otherwise `last`.
     pub model: PathBuf,
 }

@@ -61,7 +61,7 @@ pub use distributed::{
     AbortReason, Exchange, Launcher, LauncherKind, MpiError, MpiRank, RankError, SingleRank, ThreadRank,
 };
 pub use epoch::{EpochLoss, ExactNumber};
-pub use error::{Compared, Error, JudgeError, Kept, NotFinite, Result};
+pub use error::{Compared, Error, JudgeError, KeptCheckpoints, NotFinite, Result};
 pub use evaluate::{Evaluation, evaluate};
 pub use event::{Ended, Event, Observer, Overfitting, Report};
 pub use gradients::Gradients;

@@ -4,7 +4,7 @@
 
 use crate::best::Best;
 use crate::checkpoint::{self, Model, Moments, State};
-use crate::error::{Error, Kept, NotFinite, Result};
+use crate::error::{Error, KeptCheckpoints, NotFinite, Result};
 use crate::event::{Event, Observer};
 use crate::flat;
 use crate::record::Warning;
@@ -68,7 +68,7 @@ impl RunOutput {
     /// The error of a number that is not finite, and which checkpoints there are.
     pub fn diverged(&self, step: u64, what: NotFinite, value: f64, best: Option<Best>) -> Error {
         let last = Some(self.saved_step).filter(|step| *step > 0);
-        Error::Diverged { step, what, value, kept: Box::new(Kept { last, best }) }
+        Error::Diverged { step, what, value, kept: Box::new(KeptCheckpoints { last, best }) }
     }
 
     /// Refuses to save weights or moments that are not finite.

@@ -9,7 +9,6 @@ use crate::model_place::NoModel;
 use crate::run::RunError;
 use crate::settings::SettingError;
 use crate::sweep::SweepError;
-use std::fmt;
 use std::path::PathBuf;
 
 /// The crate's result.
@@ -65,16 +64,6 @@ pub enum Error {
     /// A network that is not known.
     #[error(transparent)]
     Network(#[from] UnknownNetwork),
-    /// A file or folder could not be used.
-    #[error("could not {action} {}", path.display())]
-    Io {
-        /// What was being done.
-        action: Action,
-        /// The file or folder.
-        path: PathBuf,
-        /// The operating system's error.
-        source: std::io::Error,
-    },
     /// A temporary folder could not be created.
     #[error("could not create a temporary folder")]
     Scratch(#[source] std::io::Error),
@@ -84,7 +73,7 @@ pub enum Error {
     /// Data could not be opened or downloaded.
     #[error(transparent)]
     Dataset(#[from] minigpt_data::Error),
-    /// A file could not be written.
+    /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] minigpt_files::Error),
     /// The files of a model are wrong.
@@ -108,25 +97,4 @@ pub enum Error {
     /// Training failed.
     #[error(transparent)]
     Train(#[from] minigpt_train::Error),
-}
-
-/// What was being done with a file or folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Action {
-    Create,
-    Read,
-    Remove,
-    Write,
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(match self {
-            Self::Create => "create",
-            Self::Read => "read",
-            Self::Remove => "remove",
-            Self::Write => "write",
-        })
-    }
 }

@@ -1,12 +1,13 @@
 //! Models of the Hugging Face hub: found by name, downloaded into a cache, verified, and used from there offline.
 
-use crate::error::{Action, Error, Result};
+use crate::error::Result;
 use crate::hub_cache::{CheckedFiles, State};
 use crate::hub_error::HubError;
 use crate::hub_listing::{Listing, Sibling, is_plain};
 use minigpt_data::{
     AccessToken, DownloadEvent, DownloadOptions, FileHash, Remote, download_file, download_text,
 };
+use minigpt_files::{Action, Error as FileError};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -185,9 +186,6 @@ fn check_name(repository: &str, revision: &str) -> Result<()> {
 }
 
 fn create(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).map_err(|source| Error::Io {
-        action: Action::Create,
-        path: folder.to_owned(),
-        source,
-    })
+    let failed = |source| FileError::Io { action: Action::Create, path: folder.to_owned(), source };
+    Ok(fs::create_dir_all(folder).map_err(failed)?)
 }

@@ -3,9 +3,10 @@
 //! `checked.json` next to the files records for each its hash, and its length and modification time when the hash was last
 //! verified. A file whose length or modification time differs is hashed again.
 
-use crate::error::{Action, Error, Result};
+use crate::error::Result;
 use crate::hub_error::CacheProblem;
 use minigpt_data::{FileDamage, FileHash};
+use minigpt_files::{Action, Error as FileError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -84,7 +85,8 @@ impl CheckedFiles {
     /// Records that a file has this hash.
     pub(crate) fn record(&mut self, name: &str, hash: FileHash) -> Result<()> {
         let path = self.folder.join(name);
-        let about = fs::metadata(&path).map_err(|source| Error::Io { action: Action::Read, path, source })?;
+        let about =
+            fs::metadata(&path).map_err(|source| FileError::Io { action: Action::Read, path, source })?;
         let stamp = Stamp { bytes: about.len(), modified: modified(&about), hash };
         self.files.insert(name.to_owned(), stamp);
         self.save()
@@ -93,14 +95,14 @@ impl CheckedFiles {
     /// Deletes a file and its record.
     pub(crate) fn remove(&mut self, name: &str) -> Result<()> {
         let path = self.folder.join(name);
-        fs::remove_file(&path).map_err(|source| Error::Io { action: Action::Remove, path, source })?;
+        fs::remove_file(&path).map_err(|source| FileError::Io { action: Action::Remove, path, source })?;
         self.files.remove(name);
         self.save()
     }
 
     fn save(&self) -> Result<()> {
         let path = self.folder.join(RECORD);
-        let json = serde_json::to_vec_pretty(&self.files).map_err(|e| Error::Io {
+        let json = serde_json::to_vec_pretty(&self.files).map_err(|e| FileError::Io {
             action: Action::Write,
             path: path.clone(),
             source: e.into(),

@@ -1,7 +1,8 @@
 //! Looking inside a model folder: what `minigpt-insight` needs from a tokenizer, from decoding and from a run's folder.
 
-use crate::error::{Action, Error, Result};
+use crate::error::Result;
 use crate::model_folder::ModelFolder;
+use minigpt_files::{Action, Error as FileError};
 use minigpt_generate::{GenerationConfig, Sampler, processors, sampling};
 use minigpt_insight::{
     Boundary, ParsedSentence, Subject, TokenizedSentence, Walk, WalkChoice, WalkDraw, WalkFocus,
@@ -24,7 +25,7 @@ pub fn snapshots(run: &Path) -> Result<Vec<Snapshot>> {
     if !minigpt_files::is_there(&folder)? {
         return Ok(Vec::new());
     }
-    let entries = std::fs::read_dir(&folder).map_err(|source| Error::Io {
+    let entries = std::fs::read_dir(&folder).map_err(|source| FileError::Io {
         action: Action::Read,
         path: folder.clone(),
         source,
@@ -40,7 +41,7 @@ pub fn snapshots(run: &Path) -> Result<Vec<Snapshot>> {
 }
 
 impl ModelFolder {
-    /// What ids are in words, for [`Subject::with_words`].
+    /// The text of ids, for [`Subject::with_words`].
     pub fn words(&self) -> impl Fn(&[u32]) -> Option<String> + '_ {
         |ids| {
             let tokenizer = self.tokenizer.as_ref()?;
@@ -90,7 +91,7 @@ impl ModelFolder {
     }
 
     /// Sentences of a treebank with the tokens of each word. One whose text the tokenizer does not give back whole is left out:
-    /// nobody could say which token is which word.
+    /// its tokens cannot be assigned to words.
     pub fn tokenize_sentences(&self, sentences: Vec<ParsedSentence>) -> Result<Vec<TokenizedSentence>> {
         let tokenizer = self.need_tokenizer()?;
         let mut tokenized = Vec::new();

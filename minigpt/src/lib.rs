@@ -83,7 +83,7 @@ pub use minigpt_train as train;
 pub use chat_settings::{ChatSettingError, ChatSettings};
 pub use cluster::{ClusterPlan, ClusterSpeed, Network, UnknownNetwork};
 pub use conversation::{Conversation, ConversationError};
-pub use error::{Action, Error, Result};
+pub use error::{Error, Result};
 pub use hub::Hub;
 pub use hub_error::{CacheProblem, HubError};
 pub use inside::{Snapshot, snapshots};

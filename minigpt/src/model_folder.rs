@@ -46,7 +46,7 @@ impl ModelFolder {
         Self::open_as(path, device, None)
     }
 
-    /// The same with matrices quantised to an element type, if one is given: less memory and more tokens a second, a little less exact.
+    /// The same with matrices quantised to an element type, if one is given: less memory, more tokens per second, slightly less exact.
     pub fn open_as(
         path: impl AsRef<Path>,
         device: &Device,
@@ -57,7 +57,7 @@ impl ModelFolder {
         Ok(model)
     }
 
-    /// The same with quantised matrices multiplied as what they stand for: slower, and exactly what the file's numbers say.
+    /// The same, dequantizing quantized weights and multiplying in f32: slower, exact.
     pub fn open_exact(
         path: impl AsRef<Path>,
         device: &Device,
@@ -83,7 +83,7 @@ impl ModelFolder {
             .collect()
     }
 
-    /// The tokenizer, or an error that says that there is none.
+    /// The tokenizer, or an error if there is none.
     pub fn need_tokenizer(&self) -> Result<&Tokenizer> {
         self.tokenizer.as_ref().ok_or_else(|| Error::NoTokenizer(self.path.clone()))
     }

@@ -1,4 +1,4 @@
-//! Scoring by questions: the model answers, and what it says is compared word for word.
+//! Scoring by questions: the model's answers are compared with the expected ones, which must match exactly.
 
 use crate::error::Result;
 use crate::run::RunError;
@@ -13,7 +13,7 @@ const BATCH: usize = 32;
 /// A question, what should come, and what came.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Answered {
-    /// What was asked: all turns before the last answer.
+    /// The question: all turns before the last answer.
     pub question: String,
     /// The answer that the data has.
     pub expected: String,

@@ -3,7 +3,7 @@
 /// A configuration by its name, and the text of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadyConfig {
-    /// What it is called.
+    /// Name.
     pub name: &'static str,
     /// The file.
     pub text: &'static str,
@@ -34,7 +34,7 @@ impl ReadyConfig {
         READY_CONFIGS.iter().find(|config| config.name == name)
     }
 
-    /// What it is for: how its first comment begins.
+    /// Purpose: the beginning of its first comment.
     pub fn about(&self) -> String {
         let comment = self.text.lines().map_while(|line| line.strip_prefix("# "));
         let comment = comment.take_while(|line| !line.starts_with(' ')).collect::<Vec<_>>().join(" ");
@@ -42,7 +42,7 @@ impl ReadyConfig {
         comment[..end.unwrap_or(comment.len())].trim_end_matches(['.', ':']).to_owned()
     }
 
-    /// What it is trained on.
+    /// Training data.
     pub fn data(&self) -> String {
         let table: toml::Table = self.text.parse().unwrap_or_default();
         let path = table.get("data").and_then(|data| data.get("path")).and_then(toml::Value::as_str);

@@ -1,4 +1,4 @@
-//! Model and recipe by rule: from a glance at the data and the arithmetic that there is time for.
+//! Chooses a model and its training settings by rule, from a glance at the data and the available compute.
 //!
 //! The rules come from measured runs; LOG.md has them ("Defaults for one's own text").
 
@@ -8,22 +8,22 @@ use minigpt_model::Config;
 use minigpt_model::plan::Plan;
 use toml::{Table, Value};
 
-/// Tokens that each parameter should see at least.
+/// Minimum number of training tokens per parameter.
 const SEEN_A_PARAMETER: f64 = 5.3;
-/// Tokens of the data that there should be for each parameter.
+/// Minimum number of distinct tokens of data per parameter.
 const TOKENS_A_PARAMETER: f64 = 0.06;
-/// Passes over the data after which a run ends, however much time is left: of 100 over 50 KB, the best model came after
-/// 51, and the rest learned by heart.
+/// Epochs after which a run ends even if time is left: of 100 epochs over 50 KB, the best model came after 51, and the rest
+/// overfitted.
 pub(crate) const MOST_EPOCHS: u64 = 100;
-/// Questions and answers that are few enough to be learned by heart, all of them. Of 2,000 a model of width 96 answered 90 %
-/// after 2,383 steps with the rate still high; with more, what was not asked in these words matters.
+/// Largest number of questions and answers to memorize completely. Of 2,000, a model of width 96 answered 90 % after 2,383
+/// steps with the learning rate still high; with more, generalization matters.
 pub(crate) const MOST_BY_HEART: u64 = 3_000;
-/// Passes over questions to be learned by heart for which somebody gives no time: 20 and 200 questions in English and in
-/// Chinese were all answered after 75 and 160.
+/// Default number of epochs to memorize questions: 20 and 200 questions in English and in Chinese were all answered after 75
+/// and 160.
 pub(crate) const EPOCHS_BY_HEART: u64 = 400;
-/// No model has more heads.
+/// Maximum number of heads.
 const MOST_HEADS: usize = 1 << 12;
-/// Characters of a text that is small: characters are its tokens, and its contexts stay short.
+/// A text with fewer characters is small: it is trained on characters in short contexts.
 const SMALL_TEXT: u64 = 200_000;
 
 /// From small to large.
@@ -38,7 +38,7 @@ const SIZES: [Size; 8] = [
     Size { n_layer: 12, n_head: 12, n_embd: 768 },
 ];
 
-/// What somebody decided, so that the rest suits it.
+/// Settings that are given; the rest is chosen to suit them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Asked {
     pub n_layer: Option<usize>,
@@ -47,16 +47,16 @@ pub(crate) struct Asked {
     pub block_size: Option<usize>,
     pub batch_size: Option<usize>,
     pub tokenizer: Option<String>,
-    /// How long the run is, in whichever of the two it is counted.
+    /// Length of the run in steps or in epochs.
     pub max_iters: Option<u64>,
     pub epochs: Option<u64>,
-    /// Whether it ends when its time is up, even so.
+    /// Whether a time limit applies as well.
     pub timed: bool,
-    /// Whether a part of the data is kept to judge by.
+    /// Whether a part of the data is held out for validation.
     pub held_out: bool,
 }
 
-/// What was chosen.
+/// The chosen model and settings.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Recipe {
     tokenizer: Option<String>,
@@ -65,17 +65,17 @@ pub(crate) struct Recipe {
     batch_size: usize,
     dropout: f64,
     learning_rate: f64,
-    /// Whether every question is to be answered as the data answers it.
+    /// Whether the model is to memorize all answers.
     by_heart: bool,
 }
 
-/// Whether questions are so few that all of them are to be learned by heart: none is held out then, nothing is dropped, and
-/// the best model is the one that answers most.
+/// Whether there are few enough questions to memorize all of them, without holding any out, without dropout, and with the best
+/// model chosen by its answers.
 pub(crate) fn is_by_heart(glance: &Glance, held_out: bool) -> bool {
     glance.kind == CorpusKind::Qa && glance.examples <= MOST_BY_HEART && !held_out
 }
 
-/// A model's size.
+/// Size of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Size {
     n_layer: usize,
@@ -84,12 +84,12 @@ struct Size {
 }
 
 impl Size {
-    /// Parameters of the blocks.
+    /// Number of parameters in the blocks.
     fn parameters(self) -> f64 {
         12.0 * self.n_layer as f64 * (self.n_embd as f64).powi(2)
     }
 
-    /// The same with what was asked for: a width that was not has room for the heads, and heads share a width evenly.
+    /// The size with the given settings. A width or a number of heads that is not given is adapted to the other.
     fn with(self, asked: &Asked) -> Self {
         let (n_head, n_embd) = match (asked.n_head, asked.n_embd) {
             (None, None) => (self.n_head, self.n_embd),
@@ -101,14 +101,14 @@ impl Size {
     }
 }
 
-/// The width near another that so many heads share evenly, in multiples of 8 where the heads are not very many.
+/// The width closest to `near` that is divisible by the number of heads, with a head width in multiples of 8 if possible.
 fn width_for(n_head: usize, near: usize) -> usize {
     let unit = if 8 * n_head <= near { 8 * n_head } else { 2 * n_head };
     ((near + unit / 2) / unit).max(1) * unit
 }
 
-/// Heads that share a width evenly and are about as wide as those of the size next to it; of even width, which rotary
-/// positions need, where that is possible.
+/// A number of heads that divides the width, with heads about as wide as in the closest size, and of even width, as rotary
+/// positions need, if possible.
 fn heads_for(n_embd: usize) -> usize {
     let Some(like) = SIZES.iter().min_by_key(|size| size.n_embd.abs_diff(n_embd)) else { return 1 };
     let wanted = n_embd as f64 * like.n_head as f64 / like.n_embd as f64;
@@ -122,18 +122,18 @@ fn heads_for(n_embd: usize) -> usize {
 }
 
 impl Recipe {
-    /// What suits data, what was asked for, and so much arithmetic (multiplications and additions).
+    /// Chooses a recipe for data, the given settings, and a compute budget.
     pub fn choose(glance: &Glance, asked: &Asked, flops: f64) -> Self {
         let tokenizer = asked.tokenizer.clone().or_else(|| tokenizer(glance).map(str::to_owned));
         let tokens = TokenCount::of(glance, tokenizer.as_deref());
         let block_size = asked.block_size.unwrap_or_else(|| block_size(glance, &tokens, flops)).max(1);
         let seen = |size: Size| flops / flops_a_token(size, block_size, tokens.vocab_size);
-        // Each parameter sees so many tokens at least, and the text has so many for each.
+        // Enough training tokens per parameter within the budget, and enough data.
         let suits = |size: &Size| {
             seen(*size) >= SEEN_A_PARAMETER * size.parameters()
                 && tokens.count as f64 >= TOKENS_A_PARAMETER * size.parameters()
         };
-        // A width that was asked for has no more layers than the size next to it.
+        // A given width gets no more layers than the closest size.
         let widest = asked.n_embd.unwrap_or(usize::MAX).max(SIZES[0].n_embd);
         let mut sizes = SIZES.iter().rev().filter(|size| size.n_embd <= widest).map(|size| size.with(asked));
         let size = sizes.find(suits).unwrap_or(SIZES[0].with(asked));
@@ -155,7 +155,7 @@ impl Recipe {
         Self { tokenizer, size, block_size, batch_size, dropout, learning_rate: 4e-3, by_heart }
     }
 
-    /// As sections of a configuration.
+    /// The recipe as sections of a configuration.
     pub fn to_table(&self, glance: &Glance) -> Table {
         let Size { n_layer, n_head, n_embd } = self.size;
         let mut table = toml::toml! {
@@ -207,7 +207,7 @@ impl Recipe {
     }
 }
 
-/// The more often a model sees the same, the more of it is hidden from it.
+/// Dropout grows with the number of epochs.
 fn dropout(passes: f64) -> f64 {
     if passes < 4.0 {
         0.0
@@ -220,8 +220,8 @@ fn dropout(passes: f64) -> f64 {
     }
 }
 
-/// Pieces of words, which are the longer the more text there is to learn them from; characters where there is very little.
-/// A Chinese vocabulary begins with some thousand characters, so it is larger from the start.
+/// BPE with a vocabulary that grows with the amount of text, or characters for small texts. Chinese needs a larger vocabulary,
+/// which starts with thousands of characters.
 fn tokenizer(glance: &Glance) -> Option<&'static str> {
     match (glance.tokens, glance.characters, glance.unspaced) {
         (Some(_), ..) => None,
@@ -231,15 +231,15 @@ fn tokenizer(glance: &Glance) -> Option<&'static str> {
     }
 }
 
-/// Room for nearly all examples, and for as much of a text as the time allows.
+/// A context for nearly all examples, or as long as the compute budget allows.
 fn block_size(glance: &Glance, tokens: &TokenCount, flops: f64) -> usize {
     if glance.kind == CorpusKind::Qa {
         let letters = glance.characters.max(1) as f64 / tokens.count.max(1) as f64;
         let long = (glance.long as f64 / letters) as usize + 2;
         return long.next_multiple_of(16).clamp(32, 256);
     }
-    // A batch has as many tokens whatever the context, so a short one has more rows; measured for five minutes of two cores,
-    // it is ahead by 1.5 % on Shakespeare and by 5 % on 50 KB.
+    // With equal tokens per batch, a short context has more rows: 1.5 % lower loss on Shakespeare and 5 % on 50 KB in five
+    // minutes on two cores.
     if flops < 6e13 || (glance.tokens.is_none() && glance.characters < SMALL_TEXT) {
         64
     } else if flops < 6e14 {
@@ -249,7 +249,7 @@ fn block_size(glance: &Glance, tokens: &TokenCount, flops: f64) -> usize {
     }
 }
 
-/// Tokens in a row of a batch, on average.
+/// Average number of tokens per row of a batch.
 fn row(glance: &Glance, tokens: &TokenCount, block_size: usize) -> usize {
     match glance.kind {
         CorpusKind::Qa => block_size.min((tokens.count / glance.examples.max(1)) as usize),
@@ -257,7 +257,7 @@ fn row(glance: &Glance, tokens: &TokenCount, block_size: usize) -> usize {
     }
 }
 
-/// Rows that a batch may have at most: data should be good for a few batches.
+/// Maximum number of rows per batch: the data should fill a few batches.
 pub(crate) fn most_rows(glance: &Glance, tokenizer: Option<&str>, block_size: usize) -> usize {
     let rows = match glance.kind {
         CorpusKind::Qa => glance.examples,
@@ -276,7 +276,7 @@ fn flops_a_token(size: Size, block_size: usize, vocab_size: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Arithmetic of a minute on two cores.
+    /// FLOPs of a minute on two cores.
     const MINUTE: f64 = 6.6e12;
 
     fn text(characters: u64, distinct: usize) -> Glance {
@@ -292,7 +292,7 @@ mod tests {
         }
     }
 
-    /// What suits data for which nobody asks for anything.
+    /// The recipe without given settings.
     fn choose(glance: &Glance, flops: f64) -> Recipe {
         Recipe::choose(glance, &Asked::default(), flops)
     }

@@ -88,7 +88,7 @@ settings! {
 pub struct RunConfig {
     /// The model's shape; its vocabulary comes from the data's tokenizer.
     pub model: Config,
-    /// How a new model's weights are drawn: `init` in `[model]`, and no part of what a model is.
+    /// Initialization of a new model's weights: `init` in `[model]`.
     pub init: Initialization,
     /// What to train on.
     pub data: DataConfig,

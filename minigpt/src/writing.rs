@@ -8,7 +8,7 @@ use minigpt_generate::{
 };
 
 impl ModelFolder {
-    /// Writes a text. A model that knows questions or a chat answers the prompt; any other goes on with it. How tokens are
+    /// Generates text. A question/answer or chat model answers the prompt; any other continues it. How tokens are
     /// chosen is what suits the model ([`Self::generation_config`]).
     pub fn generate(&self, prompt: &str) -> Result<String> {
         Ok(self.generate_with(prompt, &self.generation_config()?)?.text)

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use minigpt_charts::{Table, count, decimal};
 use minigpt_files::write_file;
-use minigpt_train::record::{self, Axis, Damage, StepRecord, Summary, labeled_loss_chart, loss_chart};
+use minigpt_train::record::{self, Axis, DamagedLine, StepRecord, Summary, labeled_loss_chart, loss_chart};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::io::IsTerminal;
@@ -146,7 +146,7 @@ fn read(run: &Path) -> Result<Vec<StepRecord>> {
     let file = if run.is_dir() { run.join(METRICS) } else { run.to_owned() };
     let log =
         record::read(&file).with_context(|| message::CouldNotPlot { run: &run.display() }.to_string())?;
-    for Damage { line, problem } in log.damaged.iter().take(MOST_DAMAGES) {
+    for DamagedLine { line, problem } in log.damaged.iter().take(MOST_DAMAGES) {
         let file = file.display();
         output::note(&message::BadLine { file: &file, line: &line, problem: &problem }.to_string());
     }

@@ -19,7 +19,7 @@ pub use chart::chart_labels;
 pub use chinese::Chinese;
 pub use chinese::clap_error;
 pub use help::{example_comment, examples_heading, in_language, page};
-pub use translate::{error, translated};
+pub use translate::{causes, error, labeled_error, translated};
 
 use catalogue::CATALOGUE;
 use clap::ValueEnum;

@@ -26,13 +26,26 @@ pub fn translated(message: &str) -> Cow<'_, str> {
 
 /// An error with all of its causes, in the chosen language.
 pub fn error(error: &anyhow::Error) -> String {
+    labeled_error(&causes(error))
+}
+
+/// The text of an error, marked as one in the chosen language.
+pub fn labeled_error(text: &str) -> String {
     match current() {
-        Language::En => format!("error: {error:#}"),
+        Language::En => format!("error: {text}"),
+        Language::Zh => format!("错误：{text}"),
+    }
+}
+
+/// The texts of an error and of its causes, in the chosen language.
+pub fn causes(error: &anyhow::Error) -> String {
+    match current() {
+        Language::En => format!("{error:#}"),
         Language::Zh => {
             let causes = error.chain().map(|cause| {
                 chinese::of_error(cause).unwrap_or_else(|| translated(&cause.to_string()).into_owned())
             });
-            format!("错误：{}", causes.collect::<Vec<_>>().join("："))
+            causes.collect::<Vec<_>>().join("：")
         }
     }
 }
@@ -145,14 +158,8 @@ mod tests {
 
     #[test]
     fn messages_are_found_in_each_other_and_behind_names() {
-        assert_eq!(chinese("could not read a b.txt"), "无法读取 a b.txt");
-        assert_eq!(chinese("x.toml: not a usable configuration"), "x.toml：不是可用的配置");
-        assert_eq!(chinese("nofiles: is an empty folder, not a model"), "nofiles：是空文件夹，不是模型");
-        assert_eq!(chinese("p.png is a picture, not text"), "p.png 是图片，不是文本");
-        assert_eq!(chinese("novel.txt: text"), "novel.txt：文本");
-        assert_eq!(chinese("a.jsonl: JSON lines of questions and answers"), "a.jsonl：JSON 行（问题与答案）");
-        assert_eq!(chinese("a.csv: CSV of messages in GBK"), "a.csv：GBK 编码的 CSV（消息）");
-        assert_eq!(chinese("novel.txt: text in GBK"), "novel.txt：GBK 编码的文本");
+        assert_eq!(chinese("Permission denied (os error 13)"), "没有权限（系统错误 13）");
+        assert_eq!(chinese("x.toml: trailing characters"), "x.toml：后面有多余的字符");
         assert_eq!(chinese("nobody has ever said this"), "nobody has ever said this");
         assert_eq!(chinese("a: b: {c} %s \u{1b}"), "a: b: {c} %s \u{1b}");
     }

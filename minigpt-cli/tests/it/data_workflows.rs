@@ -410,10 +410,14 @@ fn columns_are_used_or_refused() {
         ("data stats rows.csv --columns question=Q,question=A", 2, "question is given twice"),
         ("train --config run.toml --out run", 1, near),
         ("train text.txt --columns={questio=\"Q\"} --out run", 1, near),
-        ("data stats text.txt --columns question=Q", 1, "text.txt is text, which has none"),
-        ("data split text.txt --columns question=Q --out o", 1, "text.txt is text, which has none"),
-        ("train text.txt --columns={question=\"Q\"} --out run", 1, "text.txt is text, which has none"),
-        ("data show builtin --columns question=Q", 1, "the built-in questions and answers, which has none"),
+        ("data stats text.txt --columns question=Q", 1, "text.txt is text, which has no columns"),
+        ("data split text.txt --columns question=Q --out o", 1, "text.txt is text, which has no columns"),
+        ("train text.txt --columns={question=\"Q\"} --out run", 1, "text.txt is text, which has no columns"),
+        (
+            "data show builtin --columns question=Q",
+            1,
+            "the built-in questions and answers, which has no columns",
+        ),
         ("data stats usual.csv --columns output=A", 1, "in which no column means output"),
     ] {
         let args: Vec<&str> = command.split_whitespace().collect();
@@ -429,7 +433,7 @@ fn a_character_that_a_vocabulary_lacks_makes_nothing_impossible() {
     folder.0.write("run.toml", "[data]\npath = \"text.txt\"\n");
     let small = format!("{SMALL} --set train.max_iters=2");
     let run = folder.types(&format!("train --config run.toml --out run {small}"));
-    assert_contains(run.stderr(), &["are the vocabulary; of other texts the rest is left out"]);
+    assert_contains(run.stderr(), &["the vocabulary is the", "other characters in prompts are left out"]);
     let odd =
         folder.typed(&["generate", "--model", "run/last", "--prompt", "ab😀c é", "--max-new-tokens", "2"]);
     assert_contains(

@@ -90,7 +90,7 @@ fn a_device_inside_a_folder_is_refused_too() {
     symlink("/dev/zero", &log).unwrap();
     let resume =
         bounded(&["train", "--resume", "--out", &place.text("run"), "--max_iters=100"]).run().success();
-    assert_contains(resume.stderr(), &["metrics.jsonl is not a regular file; the run goes on without it"]);
+    assert_contains(resume.stderr(), &["metrics.jsonl is not a regular file; the run continues without it"]);
     assert!(fs::symlink_metadata(&log).unwrap().is_file());
     assert_eq!(fs::read_link(place.path("run/metrics.jsonl.aside")).unwrap().to_str(), Some("/dev/zero"));
 }

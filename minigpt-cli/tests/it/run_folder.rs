@@ -119,10 +119,10 @@ fn a_run_with_any_learning_rate_can_be_resumed() {
 fn a_damaged_log_or_picture_costs_no_step() {
     let damages: [(&str, &[&str]); 6] = [
         ("echo '# note' >> run/metrics.jsonl", &[]),
-        ("rm run/metrics.jsonl", &["metrics.jsonl is missing: it begins anew"]),
+        ("rm run/metrics.jsonl", &["metrics.jsonl is missing: a new one is started"]),
         (
             "rm run/metrics.jsonl; mkdir run/loss.svg",
-            &["could not write", "loss.svg", "the run goes on without it"],
+            &["could not write", "loss.svg", "the run continues without it"],
         ),
         ("ln -s ../thesis.txt link; mv -f link run/metrics.jsonl", &["metrics.jsonl.aside"]),
         ("rm run/events*; rm run/samples.jsonl; mkdir -p run/samples.jsonl/x", &[]),
@@ -146,7 +146,7 @@ fn a_damaged_log_or_picture_costs_no_step() {
         if damage.starts_with("echo") {
             assert_contains(
                 resumed.stderr(),
-                &["is not a record (expected value) and is left out", "metrics.jsonl.aside"],
+                &["is not a record (expected value) and was left out", "metrics.jsonl.aside"],
             );
             assert_contains(&runs.0.read_text("run/metrics.jsonl.aside"), &["# note"]);
             assert!(!runs.0.read_text("run/metrics.jsonl").contains('#'));
@@ -183,7 +183,7 @@ fn no_link_leads_a_run_out_of_its_folder() {
             let refused = file == &"config.toml" || (i == 0 && link.contains("-sf"));
             assert_eq!(resumed.failed(), refused, "{link}: {}", resumed.stderr());
             if i == 0 && refused {
-                assert_contains(resumed.stderr(), &["run/.lock is a link", "remove the link"]);
+                assert_contains(resumed.stderr(), &["run/.lock is a symbolic link", "remove the link"]);
             }
         }
     }
@@ -238,7 +238,7 @@ fn only_checkpoints_of_a_run_are_rotated_away() {
     runs.0.write("run/step-00000008/notes.txt", "mine too");
     let resume = ["train", "--resume", "--out", "run", "--max_iters=10", "--keep_checkpoints=1"];
     let done = minigpt(&resume).within(&runs.path("")).run().success();
-    assert_contains(done.stderr(), &["step-00000008", "notes.txt", "the run goes on without it"]);
+    assert_contains(done.stderr(), &["step-00000008", "notes.txt", "the run continues without it"]);
     let steps: Vec<String> =
         runs.0.names("run").into_iter().filter(|name| name.starts_with("step-")).collect();
     assert_eq!(steps, ["step-00000002", "step-00000003", "step-00000008", "step-00000010"]);
@@ -273,7 +273,7 @@ fn a_run_whose_folder_is_moved_goes_with_it_and_leaves_its_successor_alone() {
     runs.train(&[]).run().success();
     let names = runs.0.names("run");
     let (log, weights) = (runs.0.read("run/metrics.jsonl"), runs.0.read("run/last/model.safetensors"));
-    assert_contains(&stopped(child), &["was moved: the run goes on in", "moved"]);
+    assert_contains(&stopped(child), &["was moved: the run continues in", "moved"]);
     assert_eq!((runs.0.names("run"), runs.0.read("run/metrics.jsonl")), (names, log));
     assert!(runs.0.read("run/last/model.safetensors") == weights);
     let logged = runs.0.read_text("moved/metrics.jsonl").lines().count() as u64;
@@ -296,10 +296,10 @@ fn a_run_whose_folder_is_removed_saves_into_a_new_one() {
         signal(&child, "-CONT");
         let said = stopped(child);
         if successor {
-            assert_contains(&said, &["is another folder than the run's", "run.aside"]);
+            assert_contains(&said, &["is not the run's folder any more", "run.aside"]);
             assert_eq!(runs.0.names("run"), ["notes.txt"]);
         } else {
-            assert_contains(&said, &["was removed: the run makes it again"]);
+            assert_contains(&said, &["was removed: the run creates it again"]);
         }
         assert!(saved_step(&runs, if successor { "run.aside" } else { "run" }) >= 5);
     }

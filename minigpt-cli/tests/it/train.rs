@@ -581,7 +581,7 @@ fn what_can_not_be_is_refused_in_words() {
         ("run", &[], "there is a run in this folder"),
         ("nothing", &["--resume"], "no run to resume"),
         ("run", &["--resume", "--set", &other], "another data set"),
-        ("run", &["--resume", "--set", "model.n_layer=3"], "begun with model.n_layer = 2"),
+        ("run", &["--resume", "--set", "model.n_layer=3"], "started with model.n_layer = 2"),
         ("new", &["--set", "data.path=/no/such/file"], "/no/such/file"),
         ("new", &["--set", "train.batch_size=0"], "batch_size is 0"),
         ("new", &["--set", "model.n_embd=100000", "--set", "model.n_layer=100"], "of memory are free"),

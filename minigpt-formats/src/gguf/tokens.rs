@@ -131,6 +131,6 @@ mod tests {
             ("tokenizer.ggml.merges".to_owned(), Meta::Strs(Vec::new())),
         ];
         let error = tokenizer(&file(twice, 9), Path::new("x")).unwrap_err().to_string();
-        assert!(error.contains("comes twice"), "{error}");
+        assert!(error.contains("appears twice"), "{error}");
     }
 }

@@ -130,7 +130,7 @@ fn what_is_missing_and_what_is_not_understood_is_listed_in_the_files_own_names()
 fn what_is_no_known_model_is_told_with_what_it_holds() {
     let error = refused(&with("textbook.pth", "embedding.weight", "embeddink.weight"));
     for part in
-        ["not a checkpoint of nanoGPT", "the textbook's model (embedding.weight", "embeddink.weight [31, 8]"]
+        ["not a nanoGPT checkpoint", "the textbook's model (embedding.weight", "embeddink.weight [31, 8]"]
     {
         assert!(error.contains(part), "{part:?} is not in {error}");
     }

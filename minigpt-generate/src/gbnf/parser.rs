@@ -11,6 +11,7 @@ const DEEPEST_GROUP: usize = 64;
 const MOST_RULES: usize = 10_000;
 /// The largest number in `{m,n}`.
 const MOST_REPETITIONS: u32 = 100_000;
+
 pub(super) struct Parser<'a> {
     text: &'a str,
     at: usize,

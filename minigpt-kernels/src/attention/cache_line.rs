@@ -1,7 +1,7 @@
 //! The lines of panels of keys and values: sixteen numbers in f32 or f16.
 
 use crate::cpu;
-use crate::gemm::panel_format::{COLUMNS, PanelLine};
+use crate::gemm::formats::{COLUMNS, PanelLine};
 
 use half::f16;
 

@@ -11,10 +11,10 @@
 use super::cache_line::CacheLine;
 use super::key_values::{KeyValuePanels, Layout, TokenRun};
 use super::one_head::softmax;
-use crate::gemm::panel_format::{COLUMNS, PanelLine};
-use crate::gemm::panel_tile::TileRows;
-use crate::gemm::panels::{extend, tile, two_tiles};
-use crate::gemm::product::{Output, TILE_ROWS};
+use crate::gemm::epilogue::Output;
+use crate::gemm::formats::{COLUMNS, PanelLine};
+use crate::gemm::micro::{Panel, Tile, TileRows};
+use crate::gemm::rows_times_panels;
 use crate::simd;
 use rayon::prelude::*;
 use std::cell::RefCell;
@@ -22,6 +22,8 @@ use std::ops::Range;
 
 /// Queries of a task: their scores stay in the L2 cache, and they share the keys and values that are read.
 const BLOCK: usize = 4 * TILE_ROWS;
+/// Queries that are multiplied together.
+const TILE_ROWS: usize = 6;
 /// Multiply-adds below which waking other threads costs more than it saves.
 const ONE_THREAD: usize = 1 << 17;
 
@@ -155,12 +157,8 @@ impl Batch<'_> {
                 }
                 // SAFETY: the caller's.
                 unsafe {
-                    let (x, to) = (q.part(i, 0), |at: usize| output.part(i, at * COLUMNS));
-                    if two {
-                        two_tiles([to(at), to(at + 1)], rows, x, [panel(at), panel(at + 1)]);
-                    } else {
-                        tile(to(at), [rows, COLUMNS], x, panel(at));
-                    }
+                    let panels = [panel(at), panel(at + usize::from(two))];
+                    tile(output.part(i, at * COLUMNS), rows, q.part(i, 0), two, panels, false);
                 }
             }
             at += 1 + usize::from(two);
@@ -191,23 +189,38 @@ impl Batch<'_> {
                 let output = Output { to: mixed.as_mut_ptr(), stride, base: None };
                 // SAFETY: the caller's.
                 unsafe {
-                    let to = |at: usize| output.part(i, at * COLUMNS);
-                    let seen = |at: usize| strip(at, 0..common);
-                    if two {
-                        two_tiles([to(at), to(at + 1)], rows, x, [seen(at), seen(at + 1)]);
-                    } else {
-                        tile(to(at), [rows, COLUMNS], x, seen(at));
-                    }
-                    for (row, at) in
-                        (1..rows).flat_map(|row| (at..=at + usize::from(two)).map(move |at| (row, at)))
-                    {
-                        let sums = &mut mixed[(i + row) * stride + at * COLUMNS..].as_chunks_mut().0[0];
-                        extend(sums, x.part(row, common), strip(at, common..common + row));
+                    let output = output.part(i, at * COLUMNS);
+                    let seen =
+                        |keys: Range<usize>| [at, at + usize::from(two)].map(|at| strip(at, keys.clone()));
+                    tile(output, rows, x, two, seen(0..common), false);
+                    for row in 1..rows {
+                        let panels = seen(common..common + row);
+                        tile(output.part(row, 0), 1, x.part(row, common), two, panels, true);
                     }
                 }
             }
             at += 1 + usize::from(two);
         }
+    }
+}
+
+/// Rows times one panel, or `two`; or what they add to chains that the output holds.
+///
+/// # Safety
+/// As for [`Tile`].
+unsafe fn tile(
+    output: Output,
+    rows: usize,
+    a: TileRows,
+    two: bool,
+    panels: [&[PanelLine]; 2],
+    continues: bool,
+) {
+    let columns = if two { 2 * COLUMNS } else { COLUMNS };
+    let panels = panels.map(Panel::from);
+    // SAFETY: the caller's.
+    unsafe {
+        rows_times_panels(Tile { output, rows, columns, scale: 1.0, continues, streams: false, a, panels })
     }
 }
 

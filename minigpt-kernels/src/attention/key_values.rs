@@ -6,7 +6,7 @@
 use super::cache_line::CacheLine;
 use super::mask::AttentionMask;
 use super::{attention_composed, split_heads};
-use crate::gemm::panel_format::{COLUMNS, PanelLine};
+use crate::gemm::formats::{COLUMNS, PanelLine};
 use crate::with_floats;
 use candle_core::{DType, Device, Result, Tensor};
 use half::f16;

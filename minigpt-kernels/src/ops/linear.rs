@@ -1,7 +1,7 @@
 //! The product of a layer with its weight and, if it has one, its bias: `x · W + b`.
 
 use crate::gemm::matrix::Matrix;
-use crate::gemm::product::{add_product, linear_product, new_product};
+use crate::gemm::{add_product, new_product};
 use crate::operation::{Input, Keeps, Kept, Operation, apply};
 use crate::tape::contiguous;
 use crate::{floats, fused, gradient_buffers, matrix, simd, with_floats};
@@ -65,7 +65,7 @@ pub(crate) fn forward(x: Matrix, weight: Matrix, bias: Option<&[f32]>) -> Result
     if x.columns != weight.rows {
         candle_core::bail!("a layer for rows of {} got rows of {}", weight.rows, x.columns);
     }
-    Ok(linear_product(x, weight, bias))
+    Ok(new_product(x, &weight, bias, None))
 }
 
 impl Linear {
@@ -80,12 +80,12 @@ impl Linear {
                 WeightLayout::OutIn => (dy.t(), x),
             };
             let w = self.layout.in_out(Matrix::new(w, shape.0, shape.1, shape.1));
-            let dx = new_product(dy, w.t(), None);
+            let dx = new_product(dy, &w.t(), None, None);
             if !gradient_buffers::collects(weight) {
-                return Ok((dx, Some(new_product(left, right, None))));
+                return Ok((dx, Some(new_product(left, &right, None, None))));
             }
             gradient_buffers::accumulate(weight, |before| match before {
-                None => new_product(left, right, None),
+                None => new_product(left, &right, None, None),
                 Some(mut sum) => {
                     add_product(&mut sum, left, right);
                     sum

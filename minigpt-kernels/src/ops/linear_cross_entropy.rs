@@ -2,7 +2,7 @@
 //! vocabulary are never in memory all at once. A recorded pass computes the gradients right away, while the logits exist.
 
 use crate::gemm::matrix::Matrix;
-use crate::gemm::product::{add_product, linear_product, new_product};
+use crate::gemm::{add_product, new_product};
 use crate::ops::cross_entropy::{IGNORE, check_targets, cross_entropy};
 use crate::ops::linear::{WeightLayout, column_sums, linear};
 use crate::tape::{contiguous, is_recording, push_backward};
@@ -99,7 +99,7 @@ impl Rows<'_> {
         for first in (0..n).step_by(at_once) {
             let rows = first..(first + at_once).min(n);
             let x = self.x.part(rows.clone(), 0..width);
-            let mut logits = linear_product(x, self.w, self.bias);
+            let mut logits = new_product(x, &self.w, self.bias, None);
             let targets = &self.targets[rows.clone()];
             losses_and_slopes(&mut logits, vocab_size, targets, &mut losses[rows], with_gradients);
             if with_gradients {
@@ -114,7 +114,7 @@ impl Rows<'_> {
         let vocab_size = self.w.columns;
         let db = || self.bias.map_or_else(Vec::new, |_| column_sums(dlogits, vocab_size));
         let dlogits = Matrix::new(dlogits, x.rows, vocab_size, vocab_size);
-        let mut dx = new_product(dlogits, self.w.t(), None);
+        let mut dx = new_product(dlogits, &self.w.t(), None, None);
         let (left, right) = match self.layout {
             WeightLayout::InOut => (x.t(), dlogits),
             WeightLayout::OutIn => (dlogits.t(), x),
@@ -122,7 +122,7 @@ impl Rows<'_> {
         match gradients {
             None => {
                 dx.reserve_exact((self.x.rows - x.rows) * x.columns);
-                *gradients = Some(Gradients { dx, dw: new_product(left, right, None), db: db() });
+                *gradients = Some(Gradients { dx, dw: new_product(left, &right, None, None), db: db() });
             }
             Some(sum) => {
                 sum.dx.extend(dx);

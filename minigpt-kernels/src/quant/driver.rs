@@ -11,8 +11,8 @@ use super::activations::EightBitRows;
 use super::block_panels::{BlockPanels, ROWS};
 use super::micro::Kernels;
 use crate::cpu;
+use crate::gemm::driver::{parts, split};
 use crate::gemm::matrix::Matrix;
-use crate::gemm::panels::{parts, split};
 use std::ops::Range;
 
 /// Multiply-adds that are worth a task of their own, where the threads are awake.

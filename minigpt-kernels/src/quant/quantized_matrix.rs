@@ -5,9 +5,10 @@
 //! bits ([`QuantizedProduct`]). Either way an element is summed in the same order whatever the number of rows.
 #![expect(unsafe_code, reason = "blocks are read from bytes")]
 
+use crate::gemm::formats::{PanelFormat, Q8Block, Q8Unit};
 use crate::gemm::matrix::Matrix;
-use crate::gemm::panel_format::{PanelFormat, Q8Block, Q8Unit};
-use crate::gemm::panels::{Panels, WeightColumns, by_panel};
+use crate::gemm::pack::Panels;
+use crate::gemm::{new_product, product_by_columns};
 use crate::quant::block_panels::BlockPanels;
 use crate::with_floats;
 use candle_core::quantized::{GgmlDType, GgmlType, k_quants};
@@ -15,7 +16,6 @@ use candle_core::{Device, Result, Tensor};
 use half::{bf16, f16};
 use rayon::prelude::*;
 use std::borrow::Cow;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// A matrix whose rows are quantised blocks. Cloning is cheap.
@@ -60,7 +60,9 @@ impl<T: GgmlType> Blocks for Vec<T> {
     }
 
     fn product(&self, x: Matrix, rows: usize, bias: Option<&[f32]>) -> Vec<f32> {
-        by_panel(x, rows, bias, self)
+        product_by_columns(x, rows, bias, |rows, out| {
+            rows.zip(out.chunks_mut(x.columns.max(1))).for_each(|(row, out)| self.row(row, out));
+        })
     }
 
     fn bytes(&self) -> Option<Cow<'_, [u8]>> {
@@ -70,21 +72,13 @@ impl<T: GgmlType> Blocks for Vec<T> {
     }
 }
 
-impl<T: GgmlType> WeightColumns for Vec<T> {
-    fn columns<'a>(&'a self, range: Range<usize>, k: usize, buffer: &'a mut Vec<f32>) -> Matrix<'a> {
-        buffer.resize(range.len() * k, 0.0);
-        range.clone().zip(buffer.chunks_mut(k)).for_each(|(row, out)| self.row(row, out));
-        Matrix::new(buffer, range.len(), k, k)
-    }
-}
-
 impl<W: PanelFormat> Blocks for Panels<W> {
     fn row(&self, row: usize, out: &mut [f32]) {
         self.column(row, out);
     }
 
     fn product(&self, x: Matrix, _rows: usize, bias: Option<&[f32]>) -> Vec<f32> {
-        Panels::product(self, x, bias)
+        new_product(x, self, bias, None)
     }
 
     fn bytes(&self) -> Option<Cow<'_, [u8]>> {

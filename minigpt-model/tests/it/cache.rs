@@ -148,9 +148,9 @@ fn a_step_gives_the_logits_that_are_asked_for() {
         assert_eq!(none.dims(), [0, 29]);
         assert_eq!(cache.lengths(), [9, 6, 6]);
         let twice = [chunk(0, 1), chunk(0, 1)];
-        assert_eq!(gpt.step(&twice, &mut cache).unwrap_err().to_string(), "row 0 is there twice");
+        assert_eq!(gpt.step(&twice, &mut cache).unwrap_err().to_string(), "row 0 appears twice");
         let error = gpt.step(&[TokenChunk { row: 3, ids: &[1], logits: 1 }], &mut cache).unwrap_err();
-        assert_eq!(error.to_string(), "there is no row 3 in a cache of 3 rows");
+        assert_eq!(error.to_string(), "the cache has 3 rows, but no row 3");
     }
 }
 
@@ -168,8 +168,8 @@ fn a_full_context_is_an_error_not_a_panic() {
 fn ids_that_do_not_exist_are_named() {
     let gpt = &models()[0];
     let refused = |rows: &[Vec<u32>]| gpt.logits(&gpt.ids(rows).unwrap()).unwrap_err().to_string();
-    assert_eq!(refused(&[vec![1, 29]]), "id 29 at position 1 is outside of the vocabulary of 29 tokens");
+    assert_eq!(refused(&[vec![1, 29]]), "id 29 at position 1 is outside the vocabulary of 29 tokens");
     assert!(refused(&[vec![1, 2], vec![u32::MAX, 0]]).contains("position 0 of row 1"));
-    assert_eq!(refused(&[vec![]]), "there is no token");
+    assert_eq!(refused(&[vec![]]), "no tokens");
     assert!(gpt.ids(&[vec![1], vec![]]).is_err());
 }

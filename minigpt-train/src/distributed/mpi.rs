@@ -15,17 +15,17 @@ const OPEN_MPI: [&str; 2] = ["libmpi.so.40", "libmpi.40.dylib"];
 const MPICH: [&str; 3] = ["libmpi.so.12", "libmpich.so.12", "libmpi.12.dylib"];
 const STANDARD: [&str; 2] = ["libmpi_abi.so.1", "libmpi_abi.so.0"];
 
-/// Who has started this process as one of several.
+/// The program that started this process as one of several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launcher {
     kind: LauncherKind,
-    /// How many it says it has started.
+    /// The number of processes that it started, as it reports.
     size: Option<usize>,
     libraries: Vec<PathBuf>,
 }
 
 impl Launcher {
-    /// The launcher of this process, by its environment. One that started a single process is none.
+    /// The launcher of this process, by its environment; `None` if it started a single process.
     pub fn of_this_process() -> Option<Self> {
         let all = [&OPEN_MPI[..], &MPICH, &STANDARD].concat();
         let mpich_first = [&MPICH[..], &STANDARD, &OPEN_MPI].concat();
@@ -46,7 +46,7 @@ impl Launcher {
         (size != Some(1)).then_some(Self { kind, size, libraries })
     }
 
-    /// How many processes share this machine, where the launcher says so.
+    /// The number of processes on this machine, if the launcher reports it.
     pub fn ranks_here() -> Option<usize> {
         let names = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"];
         names.iter().find_map(|name| env::var(name).ok()?.parse().ok()).filter(|&ranks| ranks > 0)
@@ -101,7 +101,7 @@ impl MpiRank {
         Ok(Self { library, version, rank, ranks, longest: LONGEST, say })
     }
 
-    /// Which library it is.
+    /// The name and version of the library.
     pub fn version(&self) -> &str {
         &self.version
     }

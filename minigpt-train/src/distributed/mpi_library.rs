@@ -80,7 +80,7 @@ macro_rules! call {
 }
 
 impl MpiLibrary {
-    /// Loads a library by its name or path. The error says why it can't be.
+    /// Loads a library by its name or path.
     pub fn load(name: &Path) -> Result<Self, MpiError> {
         let library = open(name).map_err(|error| loader_error(&error))?;
         let calls = calls(&library, name).map_err(|error| loader_error(&error))?;
@@ -115,7 +115,7 @@ impl MpiLibrary {
         let _ = call!(self, t => unsafe { (t.finalize)() });
     }
 
-    /// Which library it is.
+    /// The name and version of the library.
     pub fn version(&self) -> String {
         self.text(|text, length| {
             // SAFETY: the text has room for the longest version of any make.
@@ -123,7 +123,7 @@ impl MpiLibrary {
         })
     }
 
-    /// Which rank this is.
+    /// The number of this rank.
     pub fn rank(&self) -> Result<usize, MpiError> {
         let mut rank = 0;
         // SAFETY: it writes one number.
@@ -131,7 +131,7 @@ impl MpiLibrary {
         usize::try_from(rank).map_err(|error| MpiError::Library(error.to_string()))
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn size(&self) -> Result<usize, MpiError> {
         let mut size = 0;
         // SAFETY: it writes one number.
@@ -139,14 +139,14 @@ impl MpiLibrary {
         usize::try_from(size).map_err(|error| MpiError::Library(error.to_string()))
     }
 
-    /// Rank 0's bytes come to all, who give as much room for them.
+    /// Sends the bytes of rank 0 to all ranks; all pass buffers of the same size.
     pub fn broadcast(&self, bytes: &mut [u8]) -> Result<(), MpiError> {
         let (start, count) = (bytes.as_mut_ptr().cast(), count(bytes.len())?);
         // SAFETY: `count` bytes may be read or written at `start`.
         call!(self, t => unsafe { (t.bcast)(start, count, t.byte, 0, t.world) })
     }
 
-    /// Every rank's bytes come to all: `counts` of each, one rank after another.
+    /// Gathers the bytes of all ranks on every rank: `counts` of each, one rank after another.
     pub fn all_gather(&self, own: &[u8], counts: &[usize], all: &mut [u8]) -> Result<(), MpiError> {
         let (counts, places, whole) = layout(counts)?;
         if whole != all.len() {

@@ -1,4 +1,4 @@
-//! What can go wrong with the files of a run.
+//! Errors of the files of a run.
 
 use minigpt_files::Action;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub enum Error {
         path: PathBuf,
         /// Line number from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The parser's message.
         problem: String,
     },
     /// A file that could not be replaced.

@@ -2,7 +2,7 @@
 //!
 //! A line goes out in one write, so a process that dies leaves at most a torn last line.
 
-use super::{Damage, Error, Result, Warning};
+use super::{DamagedLine, Error, Result, Warning};
 use minigpt_files::Action;
 use minigpt_files::{
     copy_aside, is_link, is_sole_file, is_still_at, is_there, open_for_appending, present_path, read_file,
@@ -22,7 +22,7 @@ pub(super) enum Line<T> {
     /// The last line, without its end and not a record: what a killed process left.
     Torn,
     /// Not a record.
-    Damaged(Damage),
+    Damaged(DamagedLine),
 }
 
 /// Every line of a log with its bytes.
@@ -35,7 +35,7 @@ pub(super) fn lines<T>(
             Ok(record) => Line::Record(record),
             // Only the last line can lack its end. An object that is whole but for that is a record all the same.
             Err(_) if !line.ends_with(b"\n") => Line::Torn,
-            Err(error) => Line::Damaged(Damage { line: i + 1, problem: problem(&error) }),
+            Err(error) => Line::Damaged(DamagedLine { line: i + 1, problem: problem(&error) }),
         };
         (line, kind)
     })

@@ -4,7 +4,7 @@
 //! that will be taken again.
 
 use super::log_file::{self, Line, LogFile, lines};
-use super::{Damage, Error, Result, StepRecord, Warning};
+use super::{DamagedLine, Error, Result, StepRecord, Warning};
 use std::path::{Path, PathBuf};
 
 /// A `metrics.jsonl` that grows.
@@ -56,7 +56,7 @@ pub struct Log {
     /// The records, in the order of the file.
     pub records: Vec<StepRecord>,
     /// Lines that are not records.
-    pub damaged: Vec<Damage>,
+    pub damaged: Vec<DamagedLine>,
 }
 
 /// Reads a `metrics.jsonl`. Lines that are not records are left out and reported; a torn last line is not reported, because
@@ -75,7 +75,7 @@ pub fn read(path: &Path) -> Result<Log> {
         }
     }
     match log.damaged.first() {
-        Some(Damage { line, problem }) if log.records.is_empty() => {
+        Some(DamagedLine { line, problem }) if log.records.is_empty() => {
             Err(Error::Line { path: path.to_owned(), line: *line, problem: problem.clone() })
         }
         _ => Ok(log),
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(problems, [(2, "expected ident"), (6, "expected value")]);
         let (mut metrics, warnings) = Metrics::resume(&path, 4);
         let said = warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-        assert!(said.contains("2 lines, the first of them line 2, are not records"), "{said}");
+        assert!(said.contains("2 lines, starting with line 2, are not records"), "{said}");
         assert!(metrics.append(&record(5)).unwrap().is_none());
         assert_eq!(steps(&path), [1, 3, 4, 5]);
         assert_eq!(fs::read_to_string(folder.path().join("metrics.jsonl.aside")).unwrap(), damaged);

@@ -16,7 +16,7 @@ pub use metrics::{Log, Metrics, read};
 pub(crate) use samples::SampleLog;
 pub use summary::Summary;
 pub use tensorboard::{EventFile, tag};
-pub use warning::{Damage, Warning};
+pub use warning::{DamagedLine, Warning};
 
 use crate::best::Answers;
 use serde::{Deserialize, Deserializer, Serialize};

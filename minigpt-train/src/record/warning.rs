@@ -1,4 +1,4 @@
-//! What goes wrong beside the training itself. None of it ends a run: the model matters more than what is written about it.
+//! Problems other than those of training itself. None of them ends a run: the model matters more than its records.
 
 use super::Error;
 use std::fmt::{self, Display, Formatter};
@@ -6,27 +6,27 @@ use std::path::PathBuf;
 
 /// A line of a log that is not a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage {
+pub struct DamagedLine {
     /// Line number from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The parser's message.
     pub problem: String,
 }
 
-/// Something that went wrong while the run goes on.
+/// A problem that does not end the run.
 #[derive(Debug)]
 pub enum Warning {
     /// A record, a picture or a copy of the model could not be written.
     NotRecorded(Error),
-    /// The same for a folder of the run.
+    /// A folder of the run could not be kept.
     NotKept(crate::Error),
     /// A log has lines that are not records.
     Damaged {
         /// The log.
         path: PathBuf,
         /// Those lines, at least one.
-        damaged: Vec<Damage>,
-        /// Where the log is kept as it was.
+        damaged: Vec<DamagedLine>,
+        /// The copy of the log as it was.
         copy: PathBuf,
     },
     /// A log was missing.
@@ -34,7 +34,7 @@ pub enum Warning {
         /// The log.
         path: PathBuf,
     },
-    /// Something in the run's folder was not what the run had written there.
+    /// A file in the run's folder was not written by the run.
     SetAside {
         /// Where it was.
         path: PathBuf,
@@ -48,16 +48,16 @@ pub enum Warning {
         /// Where it is now.
         to: PathBuf,
     },
-    /// The run's folder was removed, and made again.
+    /// The run's folder was removed, and created again.
     Removed {
         /// The folder.
         path: PathBuf,
     },
-    /// The run's folder is gone, and what stands in its place belongs to somebody else.
+    /// The run's folder is gone, and another folder has its path.
     Replaced {
         /// Where it was.
         path: PathBuf,
-        /// Where the run goes on.
+        /// Where the run continues.
         to: PathBuf,
     },
 }
@@ -65,45 +65,45 @@ pub enum Warning {
 impl Display for Warning {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         match self {
-            Self::NotRecorded(error) => write!(f, "{}; the run goes on without it", with_causes(error)),
-            Self::NotKept(error) => write!(f, "{}; the run goes on without it", with_causes(error)),
+            Self::NotRecorded(error) => write!(f, "{}; the run continues without it", with_causes(error)),
+            Self::NotKept(error) => write!(f, "{}; the run continues without it", with_causes(error)),
             Self::Damaged { path, damaged, copy } => {
                 let (path, copy) = (path.display(), copy.display());
                 match &damaged[..] {
-                    [Damage { line, problem }] => write!(
+                    [DamagedLine { line, problem }] => write!(
                         f,
-                        "{path}: line {line} is not a record ({problem}) and is left out; the file as it was is {copy}"
+                        "{path}: line {line} is not a record ({problem}) and was left out; the original file is {copy}"
                     ),
                     damaged => {
                         let (count, line) = (damaged.len(), damaged.first().map_or(0, |first| first.line));
                         write!(
                             f,
-                            "{path}: {count} lines, the first of them line {line}, are not records and are left out; the file as it was is {copy}"
+                            "{path}: {count} lines, starting with line {line}, are not records and were left out; the original file is {copy}"
                         )
                     }
                 }
             }
             Self::Begun { path } => {
-                write!(f, "{} is missing: it begins anew, without the steps before", path.display())
+                write!(f, "{} is missing: a new one is started, without the earlier steps", path.display())
             }
             Self::SetAside { path, aside } => {
                 let (path, aside) = (path.display(), aside.display());
-                write!(f, "{path} is not what this run wrote there: it was moved to {aside}")
+                write!(f, "{path} was not written by this run: it was moved to {aside}")
             }
             Self::Moved { from, to } => {
                 write!(
                     f,
-                    "the run's folder {} was moved: the run goes on in {}",
+                    "the run's folder {} was moved: the run continues in {}",
                     from.display(),
                     to.display()
                 )
             }
             Self::Removed { path } => {
-                write!(f, "the run's folder {} was removed: the run makes it again", path.display())
+                write!(f, "the run's folder {} was removed: the run creates it again", path.display())
             }
             Self::Replaced { path, to } => {
                 let (path, to) = (path.display(), to.display());
-                write!(f, "{path} is another folder than the run's: the run goes on in {to}")
+                write!(f, "{path} is not the run's folder any more: the run continues in {to}")
             }
         }
     }

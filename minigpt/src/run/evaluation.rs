@@ -5,7 +5,6 @@ use super::{BaseFormat, Run, RunError, RunNote, SETTINGS, base, check_memory, mo
 use crate::error::Result;
 use crate::model_place::ModelPlace;
 use crate::run_config::RunConfig;
-use crate::settings;
 use minigpt_formats::load;
 use minigpt_model::{Device, Gpt};
 use minigpt_train::{BestBy, TrainingData, Workers, checkpoint, evaluate};
@@ -35,7 +34,7 @@ impl Run {
         if !Self::is_at(out) {
             return Err(RunError::NoRun(out.to_owned()).into());
         }
-        let config = RunConfig::of_run(&out.join(SETTINGS), &settings::with_sections(changes)?)?;
+        let config = RunConfig::of_run(&out.join(SETTINGS), changes)?;
         let best = out.join("best");
         let folder = if best.is_dir() { best } else { out.join("last") };
         let opened = open_run_data(&config, Some(&folder), &BaseFormat::of(Some(&folder))?, None)?;

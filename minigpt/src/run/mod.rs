@@ -6,7 +6,6 @@
 use crate::error::Result;
 use crate::model_place::ModelPlace;
 use crate::run_config::RunConfig;
-use crate::settings;
 use minigpt_data::{BadLines, CorpusKind};
 use minigpt_formats::{Loaded, load_config};
 use minigpt_model::Device;
@@ -150,7 +149,6 @@ impl Run {
         if !out.is_dir() {
             return Err(RunError::NoRun(out.to_owned()).into());
         }
-        let changes = &settings::with_sections(changes)?;
         // Opened first, because that repairs what a killed process left.
         let run = RunFolder::open(out)?;
         let (last, settings) = (run.join("last"), run.join(SETTINGS));

@@ -85,27 +85,6 @@ pub(crate) fn find(section: &str, key: &str) -> Option<&'static SettingInfo> {
     SETTINGS.iter().find(|setting| setting.section == section && setting.key == key)
 }
 
-/// The setting with this name, with its section or without: `max_iters` is `train.max_iters`. Dashes count as
-/// underscores.
-///
-/// # Errors
-/// There is no such setting.
-pub fn named(name: &str) -> Result<&'static SettingInfo> {
-    Ok(assignment::named(name)?)
-}
-
-/// Changes such as `max_iters=10` with their sections: `train.max_iters=10`.
-///
-/// # Errors
-/// There is no such setting.
-pub fn with_sections(changes: &[String]) -> Result<Vec<String>> {
-    let full = |change: &String| {
-        let Some((name, value)) = change.split_once('=') else { return Ok(change.clone()) };
-        Ok(format!("{}={value}", named(name.trim())?.name()))
-    };
-    changes.iter().map(full).collect()
-}
-
 /// A model with changes to its shape such as `n_layer=2`, `model.bias=false` or `activation_function=relu`.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! A sweep's folder: what the sweep is (`sweep.json`), what its runs reached (`runs.csv`), and the runs.
+//! A sweep's folder: its plan (`sweep.json`), the results of its runs (`runs.csv`), and the runs.
 
 use super::SweepError;
 use super::plan::{PlannedRun, SweepPlan};
@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// What a sweep is.
+/// The plan of a sweep.
 const DESCRIPTION: &str = "sweep.json";
-/// What its runs reached.
+/// Results of the runs.
 const ROWS: &str = "runs.csv";
 /// Its text, as tokens: every run reads the same.
 const DATA: &str = "data";
@@ -25,7 +25,7 @@ const LARGEST: u64 = 1 << 24;
 /// The names on top of `runs.csv`.
 const COLUMNS: &str = "run,n_layer,n_head,n_embd,parameters,parameters_total,tokens,unique_tokens,loss,seed,learning_rate,steps,seconds";
 
-/// The file that says what a sweep is.
+/// The contents of `sweep.json`.
 #[derive(Serialize, Deserialize)]
 struct Description {
     format: String,
@@ -34,14 +34,14 @@ struct Description {
     plan: SweepPlan,
 }
 
-/// What a run reached.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepRow {
     /// The run's name.
     pub run: String,
     /// Tokens that it learned from.
     pub tokens: u64,
-    /// Its loss on the whole validation part; none where it diverged.
+    /// Loss on the whole validation part. `None` if the run diverged.
     pub loss: Option<f64>,
     /// Seconds of training.
     pub seconds: f64,
@@ -50,7 +50,7 @@ pub struct SweepRow {
 /// A sweep in its folder, which belongs to this process as long as this lives.
 pub struct Sweep {
     folder: PathBuf,
-    /// What it is.
+    /// The plan.
     pub plan: SweepPlan,
     rows: Mutex<Vec<String>>,
     _lock: Lock,
@@ -95,7 +95,7 @@ impl Sweep {
         Ok(Self { folder: folder.to_owned(), plan, rows: Mutex::new(rows), _lock: lock })
     }
 
-    /// What the sweep in a folder is.
+    /// Reads the plan of the sweep in a folder.
     ///
     /// # Errors
     /// A folder without one.
@@ -151,7 +151,7 @@ impl Sweep {
         self.rows.lock().map(|rows| rows.iter().any(|row| row.starts_with(&start))).unwrap_or(false)
     }
 
-    /// Keeps what a run reached: the table is replaced by one with a row more, whole or not at all.
+    /// Adds the result of a run to the table, which is replaced atomically.
     pub(super) fn keep(&self, row: &SweepRow, run: &PlannedRun) -> Result<()> {
         let size = &self.plan.sizes[run.size];
         let loss = row.loss.map_or_else(String::new, |loss| loss.to_string());
@@ -177,7 +177,7 @@ impl Sweep {
     }
 }
 
-/// Makes a text into tokens in the sweep's folder, and counts exactly what the plan only guessed.
+/// Tokenizes a text into the sweep's folder, and replaces estimated counts of the plan by exact ones.
 fn keep_data(folder: &Path, plan: &mut SweepPlan) -> Result<()> {
     let mut config = crate::run_config::RunConfig::parse(&plan.config, &[])?;
     let data = &mut config.data;

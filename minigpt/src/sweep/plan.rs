@@ -26,11 +26,11 @@ pub(super) const FEWEST_STEPS: u64 = 40;
 pub(super) const MOST_EPOCHS: f64 = 4.0;
 /// The part of the time that is planned for; the rest is for the fit, and for a machine that is not alone.
 const PLANNED: f64 = 0.85;
-/// Seconds that a run takes beside its steps: opening, saving, drawing.
+/// Seconds that a run takes in addition to its steps: opening, saving, drawing.
 const OVERHEAD: f64 = 0.3;
 /// An evaluation has no backward pass.
 const FORWARD: f64 = 1.0 / 3.0;
-/// The most tokens that validation may have beside those of the longest run: a text has so much more to judge by than needed.
+/// Maximum ratio of validation tokens to those of the longest run: large texts have more than needed.
 const VALIDATION: f64 = 0.25;
 
 /// How much a sweep may cost.
@@ -52,9 +52,9 @@ pub struct SweepOptions {
     pub epochs: f64,
     /// Whether the fit will have the term for repeated data.
     pub repeated: bool,
-    /// The widths to train instead of those that fit.
+    /// Widths of the models. Default: as many as fit.
     pub widths: Option<Vec<usize>>,
-    /// The tokens of the longest runs instead of as many as fit.
+    /// Tokens of the longest runs. Default: as many as fit.
     pub tokens: Option<u64>,
     /// Changes of settings for all runs, such as `train.batch_size=8`.
     pub changes: Vec<String>,
@@ -71,7 +71,7 @@ pub struct PlannedRun {
     pub steps: u64,
     /// Tokens, about where examples differ in length.
     pub tokens: u64,
-    /// What its random numbers come from.
+    /// Random seed.
     pub seed: u64,
     /// How long it takes by itself, in the mode of its size.
     pub seconds: f64,
@@ -80,7 +80,7 @@ pub struct PlannedRun {
 /// A sweep before it is run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SweepPlan {
-    /// What the data is called.
+    /// Name of the data.
     pub title: String,
     /// The settings that all runs share, as a configuration file.
     pub config: String,
@@ -165,7 +165,7 @@ fn check(options: &SweepOptions) -> Result<()> {
     Ok(())
 }
 
-/// What is known before sizes and counts are chosen.
+/// The parts of a plan that do not depend on sizes and counts.
 struct Planner<'a> {
     options: &'a SweepOptions,
     title: String,
@@ -205,7 +205,7 @@ impl<'a> Planner<'a> {
             base.train.batch_size = (BATCH / row.max(1) as usize).clamp(4, 64);
         }
         let steps = base.train.batch_size * base.train.gradient_accumulation_steps;
-        // All that a text needs to be judged by is a part of what the longest runs learn from.
+        // The validation part need not be larger than a fraction of the longest run.
         let longest = options.tokens.unwrap_or(tokens.count).min(tokens.count) as f64;
         if !layers.is_changed("data.val_fraction") {
             let fraction = base.data.val_fraction.min(VALIDATION * longest / tokens.count.max(1) as f64);
@@ -264,7 +264,7 @@ impl<'a> Planner<'a> {
         }
         for (i, &width) in widths.iter().enumerate() {
             measured.push(self.size(width)?);
-            // What is far too slow is not measured any further.
+            // Larger models are not measured if this one is far too slow.
             let shortest = self.of(measured[i..].to_vec(), (FEWEST_STEPS << (COUNTS - 1)).min(most))?;
             if i + 1 > FEWEST_SIZES && !self.fits(&shortest) {
                 measured.pop();
@@ -374,7 +374,7 @@ fn tokenizer(glance: &Glance) -> Option<&'static str> {
     }
 }
 
-/// What every run of a sweep has in common, beside the recipe for such data.
+/// Settings that all runs of a sweep share, in addition to the recipe for the data.
 fn settle(table: &mut toml::Table) {
     let mut set = |section: &str, key: &str, value: toml::Value| {
         if let Some(toml::Value::Table(section)) = table.get_mut(section) {

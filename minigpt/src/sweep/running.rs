@@ -12,32 +12,32 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// What happens in a sweep.
+/// An event of a sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SweepEvent<'a> {
-    /// A run has come so far, from 0 to 1.
+    /// Progress of a run.
     Progress {
         /// Which.
         run: &'a PlannedRun,
-        /// How far.
+        /// Fraction done, from 0 to 1.
         part: f64,
     },
     /// A run is done.
     Done {
         /// Which.
         run: &'a PlannedRun,
-        /// What it reached.
+        /// Its result.
         row: &'a SweepRow,
     },
 }
 
-/// Whoever watches a sweep; several runs tell it at once.
+/// An observer of a sweep. Several runs report to it at once.
 pub trait SweepObserver: Sync {
-    /// Something happened.
+    /// Called for each event.
     fn event(&self, event: &SweepEvent);
 }
 
-/// Nobody watches.
+/// No observer.
 impl SweepObserver for () {
     fn event(&self, _event: &SweepEvent) {}
 }
@@ -47,15 +47,15 @@ impl SweepObserver for () {
 pub enum SweepEnd {
     /// Every run is done.
     Finished,
-    /// Somebody asked it to stop; runs under way were saved.
+    /// It was asked to stop; unfinished runs were saved.
     Stopped,
 }
 
 impl Sweep {
-    /// Trains what is not done yet, until the end or until `stop` is set. A run that was under way goes on where it was saved.
+    /// Trains the runs that are not done yet, until all are done or `stop` is set. An interrupted run is resumed.
     ///
     /// # Errors
-    /// What goes wrong in a run ends all, but for one that diverges: that is kept without a loss.
+    /// An error in a run ends the sweep. A run that diverges is recorded without a loss.
     pub fn run(&self, observer: &dyn SweepObserver, stop: &AtomicBool) -> Result<SweepEnd> {
         let (beside, alone): (Vec<&PlannedRun>, Vec<&PlannedRun>) = self
             .plan

@@ -69,7 +69,7 @@ impl SweepSize {
         Config { n_layer, n_head, n_embd, ..base.clone() }
     }
 
-    /// What it changes in the settings of the sweep.
+    /// Changes of the sweep's settings for this size.
     pub(super) fn changes(&self) -> Vec<String> {
         vec![
             format!("model.n_layer={}", self.n_layer),

@@ -21,7 +21,7 @@ pub(super) struct Speed {
 }
 
 impl Speed {
-    /// Measures both ways; `memory` is what a run takes, of which as many as there are threads must fit.
+    /// Measures both ways. `memory` is that of one run; one per thread must fit.
     pub fn measure(model: &Config, train: &TrainConfig, threads: usize, memory: u64) -> Result<Self> {
         let row = model.block_size;
         let alone = step_time(model, train, row, SPAN)?.as_secs_f64();

@@ -1,8 +1,8 @@
 //! In whose company a process trains: alone, as one of several that MPI has launched, or with threads of its own that
 //! play the others.
 
-use crate::language::local;
 use crate::language::messages::{counts, train as message};
+use crate::language::{causes, labeled_error, local};
 use crate::output;
 use anyhow::{Context, Result, bail, ensure};
 use minigpt::machine;
@@ -39,7 +39,7 @@ fn on_threads(ranks: usize, work: impl Fn(&Arc<dyn Exchange>) -> Result<()> + Sy
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
                 let done = pool.context(message::NoMoreThreads)?.install(|| work(&exchange));
                 if let Err(error) = &done {
-                    exchange.abort(AbortReason::Failed(format!("{error:#}")));
+                    exchange.abort(AbortReason::Failed(causes(error)));
                 }
                 done
             })
@@ -54,7 +54,7 @@ fn on_threads(ranks: usize, work: impl Fn(&Arc<dyn Exchange>) -> Result<()> + Sy
 
 /// One of several processes. Whatever goes wrong here ends them all.
 fn on_mpi(launcher: &Launcher, work: impl Fn(&Arc<dyn Exchange>) -> Result<()>) -> Result<()> {
-    let rank = MpiRank::start(launcher, |error| output::note(&format!("error: {}", local(error))))?;
+    let rank = MpiRank::start(launcher, |error| output::note(&labeled_error(&local(error))))?;
     let version = rank.version().to_owned();
     let exchange: Arc<dyn Exchange> = Arc::new(rank);
     let whole = || {
@@ -64,7 +64,7 @@ fn on_mpi(launcher: &Launcher, work: impl Fn(&Arc<dyn Exchange>) -> Result<()>) 
     };
     let message = match catch_unwind(AssertUnwindSafe(whole)) {
         Ok(Ok(())) => return Ok(()),
-        Ok(Err(error)) => format!("{error:#}"),
+        Ok(Err(error)) => causes(&error),
         Err(panic) => words(&*panic),
     };
     if exchange.rank() > 0 {

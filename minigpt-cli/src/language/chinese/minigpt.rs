@@ -4,8 +4,8 @@ use super::Chinese;
 use minigpt::settings::SettingError;
 use minigpt::sweep::SweepError;
 use minigpt::{
-    Action, CacheProblem, ChatSettingError, ChatSettings, ConversationError, Error, HubError, MOST_MINUTES,
-    Missing, NoModel, NotAModel, RunError, RunNote, TokenizerMismatch, UnknownNetwork, list,
+    CacheProblem, ChatSettingError, ChatSettings, ConversationError, Error, HubError, MOST_MINUTES, Missing,
+    NoModel, NotAModel, RunError, RunNote, TokenizerMismatch, UnknownNetwork, list,
 };
 use minigpt_charts::{bytes, count};
 
@@ -25,7 +25,6 @@ impl Chinese for Error {
             Self::Hub(error) => error.chinese(),
             Self::Sweep(error) => error.chinese(),
             Self::Network(error) => error.chinese(),
-            Self::Io { action, path, source: _ } => format!("无法{} {}", action.chinese(), path.display()),
             Self::Scratch(_) => "无法创建临时文件夹".to_owned(),
             Self::Chat(error) => error.chinese(),
             Self::Dataset(error) => error.chinese(),
@@ -38,18 +37,6 @@ impl Chinese for Error {
             Self::Scaling(error) => error.chinese(),
             Self::Train(error) => error.chinese(),
         }
-    }
-}
-
-impl Chinese for Action {
-    fn chinese(&self) -> String {
-        match self {
-            Self::Create => "创建",
-            Self::Read => "读取",
-            Self::Remove => "删除",
-            Self::Write => "写入",
-        }
-        .to_owned()
     }
 }
 

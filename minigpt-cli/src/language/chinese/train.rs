@@ -1,10 +1,10 @@
 //! Messages of minigpt-train.
 
 use super::{Chinese, nested, outside};
-use minigpt_train::record::{self, Damage, Warning};
+use minigpt_train::record::{self, DamagedLine, Warning};
 use minigpt_train::{
-    AbortReason, Answers, Best, Change, CheckpointError, Compared, Error, Kept, LauncherKind, MpiError,
-    NotFinite, RankError,
+    AbortReason, Answers, Best, Change, CheckpointError, Compared, Error, KeptCheckpoints, LauncherKind,
+    MpiError, NotFinite, RankError,
 };
 use serde_json::Value;
 use std::error::Error as _;
@@ -109,7 +109,7 @@ impl Chinese for NotFinite {
     }
 }
 
-impl Chinese for Kept {
+impl Chinese for KeptCheckpoints {
     fn chinese(&self) -> String {
         let last = match self.last {
             None => "还没有检查点".to_owned(),
@@ -153,7 +153,8 @@ impl Chinese for AbortReason {
             Self::Timeout { seconds } => format!(
                 "{seconds:.0} 秒没有收到其他进程的消息：有机器或网络停止响应。请从上一个检查点恢复训练"
             ),
-            Self::Failed(message) => outside(message),
+            // In the language of the run already.
+            Self::Failed(message) => message.clone(),
         }
     }
 }
@@ -212,7 +213,7 @@ impl Chinese for Warning {
             Self::Damaged { path, damaged, copy } => {
                 let (path, copy) = (path.display(), copy.display());
                 match &damaged[..] {
-                    [Damage { line, problem }] => format!(
+                    [DamagedLine { line, problem }] => format!(
                         "{path}：第 {line} 行不是记录（{}），已略去；原来的文件保存为 {copy}",
                         outside(problem)
                     ),

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "vector instructions")]
 
 use super::Kernels;
-use crate::gemm::panel_format::{COLUMNS, PanelLine};
+use crate::gemm::formats::{COLUMNS, PanelLine};
 use half::f16;
 use std::arch::x86_64::{_mm_loadu_si128, _mm256_cvtph_ps, _mm256_storeu_ps};
 

@@ -4,7 +4,7 @@
 pub mod avx2;
 pub mod portable;
 
-use crate::gemm::panel_format::{COLUMNS, PanelLine};
+use crate::gemm::formats::{COLUMNS, PanelLine};
 use half::f16;
 
 /// The micro-kernels of an instruction set.

@@ -1,7 +1,7 @@
 //! In plain Rust: `for each line, for each element: wide = f32(line)`.
 
 use super::Kernels;
-use crate::gemm::panel_format::{COLUMNS, PanelLine};
+use crate::gemm::formats::{COLUMNS, PanelLine};
 use half::f16;
 
 /// The portable micro-kernels.
