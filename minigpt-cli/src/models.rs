@@ -35,7 +35,7 @@ pub struct LoadArgs {
     #[arg(long, ignore_case = true, value_parser = dtype::among(dtype::TO_RUN))]
     dtype: Option<ElementType>,
     /// Type of the key/value cache: f16 takes half the memory.
-    #[arg(long, value_name = "TYPE", aliases = ["cache-type-k", "cache-type-v"], overrides_with = "cache_type", default_value = "f32", ignore_case = true, value_parser = dtype::among(dtype::TO_CACHE))]
+    #[arg(long, value_name = "TYPE", aliases = ["cache-type-k", "cache-type-v", "ctk", "ctv"], overrides_with = "cache_type", default_value = "f32", ignore_case = true, value_parser = dtype::among(dtype::TO_CACHE))]
     cache_type: ElementType,
     /// Device to compute on.
     #[arg(long, value_enum, default_value = "cpu")]

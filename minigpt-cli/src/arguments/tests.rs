@@ -268,7 +268,7 @@ fn options_without_effect_are_noted() {
             "{said:?}"
         );
     }
-    assert_same("m serve -ctk f16 -ctv f16", "m serve --cache-type f16 --cache-type f16");
+    assert_same("m serve -ctk f16 -ctv f16", "m serve --cache-type f16");
 }
 
 #[test]
