@@ -45,5 +45,5 @@ pub use isoflop::{IsoFlop, IsoMinimum, Towards};
 pub use law::{FLOPS, Law, LossTerms, flops};
 pub use observation::{Condition, Observation, RunColumns, RunTable, by_size, seed_noise};
 pub use predict::{BestModel, Doubling, FARTHEST, NARROWEST, Prediction};
-pub use published::{CHINCHILLA, ExpectedLoss, Source, Withheld, expected_loss};
+pub use published::{CHINCHILLA, ExpectedLoss, Publication, Withheld, expected_loss};
 pub use repeated::{MUENNIGHOFF, RepeatedFit, RepeatedLaw};

@@ -27,19 +27,19 @@ pub struct ExpectedLoss {
     /// The constants.
     pub law: Law,
     /// Where the constants were published.
-    pub source: Source,
+    pub source: Publication,
     /// Whether it is farther than ten times the arithmetic of the largest run behind the law.
     pub extrapolation: bool,
 }
 
 /// The publication a law's constants come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum Publication {
     /// Of [`CHINCHILLA`].
     Chinchilla,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for Publication {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::Chinchilla => f.write_str(
@@ -50,7 +50,7 @@ impl fmt::Display for Source {
     }
 }
 
-impl Serialize for Source {
+impl Serialize for Publication {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -90,7 +90,7 @@ pub fn expected_loss(parameters: u64, tokens: u64, vocab_size: u64) -> Result<Ex
         loss: terms.total(),
         terms,
         law: CHINCHILLA,
-        source: Source::Chinchilla,
+        source: Publication::Chinchilla,
         extrapolation: flops(n, d) > FARTHEST * LARGEST_FLOPS,
     })
 }

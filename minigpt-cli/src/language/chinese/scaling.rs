@@ -1,7 +1,7 @@
 //! Messages of minigpt-scaling.
 
 use super::Chinese;
-use minigpt_scaling::{Error, FEWEST_RUNS, FEWEST_SIZES, LineProblem, Source, Withheld};
+use minigpt_scaling::{Error, FEWEST_RUNS, FEWEST_SIZES, LineProblem, Publication, Withheld};
 
 impl Chinese for Error {
     fn chinese(&self) -> String {
@@ -39,7 +39,7 @@ impl Chinese for LineProblem {
     }
 }
 
-impl Chinese for Source {
+impl Chinese for Publication {
     fn chinese(&self) -> String {
         match self {
             Self::Chinchilla => {
