@@ -450,5 +450,5 @@ fn what_cannot_be_done_is_refused_before_anything_is_computed() {
     );
     let beams = GenerationConfig { num_beams: VOCABULARY + 1, ..base };
     let error = generate(&gpt, &[vec![1]], &beams, None).unwrap_err().to_string();
-    assert!(error.contains("num_beams must be at most the vocabulary (23)"), "{error}");
+    assert!(error.contains("num_beams must be at most the size of the vocabulary (23)"), "{error}");
 }

@@ -334,7 +334,7 @@ fn what_is_too_much_or_makes_no_sense_is_refused_with_the_reason() {
         (schema(json!({ "$ref": "#/nowhere" })), "nowhere"),
         (schema(json!({ "x-guidance": { "lenient": true } })), "x-guidance"),
         (schema(json!({ "type": "integer", "minimum": 5, "maximum": 4 })), "minimum"),
-        (schema(nested(200)), "more deeply"),
+        (schema(nested(200)), "more than 100 levels"),
         (schema(json!({ "type": "number", "multipleOf": 1e-9 })), "multipleOf must be from"),
         (schema(json!({ "enum": vec!["x".repeat(2000); 100] })), "bytes"),
         (Grammar::Regex("(".to_owned()), ""),
