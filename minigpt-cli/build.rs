@@ -186,7 +186,10 @@ fn message(place: &str, key: &str, english: &str, chinese: &str) -> String {
     pub struct {name};
     impl {name} {{
         pub fn text(self) -> &'static str {{
-            match super::current() {{
+            self.text_in(super::current())
+        }}
+        fn text_in(self, language: super::Language) -> &'static str {{
+            match language {{
                 super::Language::En => {:?},
                 super::Language::Zh => {:?},
             }}
@@ -195,6 +198,11 @@ fn message(place: &str, key: &str, english: &str, chinese: &str) -> String {
     impl std::fmt::Display for {name} {{
         fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {{
             f.pad(self.text())
+        }}
+    }}
+    impl super::Message for {name} {{
+        fn fmt_in(&self, language: super::Language, f: &mut std::fmt::Formatter) -> std::fmt::Result {{
+            f.write_str(self.text_in(language))
         }}
     }}
 ",
@@ -222,8 +230,13 @@ fn message(place: &str, key: &str, english: &str, chinese: &str) -> String {
     pub struct {name}<{types}> {{ {fields} }}
     impl<{bounds}> std::fmt::Display for {name}<{types}> {{
         fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {{
+            super::Message::fmt_in(self, super::current(), f)
+        }}
+    }}
+    impl<{bounds}> super::Message for {name}<{types}> {{
+        fn fmt_in(&self, language: super::Language, f: &mut std::fmt::Formatter) -> std::fmt::Result {{
             let Self {{ {names} }} = self;
-            match super::current() {{
+            match language {{
                 super::Language::En => {},
                 super::Language::Zh => {},
             }}

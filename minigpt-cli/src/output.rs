@@ -56,7 +56,7 @@ pub fn drawn(picture: &str) -> Result<()> {
 /// Tells the person something that is not the answer, on standard error, in the chosen language. Nobody listening there
 /// is no reason to stop.
 pub fn note(text: &str) {
-    note_drawn(&printable(&language::translated(text)));
+    note_drawn(&printable(text));
 }
 
 /// The same for what a model or a file says, in its own words.
@@ -67,8 +67,7 @@ pub fn quote(text: &str) {
 /// Says which characters of a text a vocabulary lacks, and what becomes of them.
 pub fn unknown(what: &str, tokenizer: &Tokenizer, unknown: &Unknown) {
     if let Some(unknown) = unknown.note(tokenizer) {
-        let (what, unknown) = (language::translated(what), language::local(&unknown));
-        quote(&language::t!("{what}: {unknown}"));
+        note(&message::LabeledNote { what, note: language::local(&unknown) }.to_string());
     }
 }
 

@@ -1,6 +1,6 @@
 //! How far a long task has come: a bar on a terminal, now and then a line elsewhere.
 
-use crate::language::tr;
+use crate::language::messages::common as message;
 use crate::output;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ impl Progress {
 
     fn new(task: &'static str, total: u64, count: &str) -> Self {
         let style = ProgressStyle::with_template(&format!("{{msg}} {{wide_bar}} {count} {{eta}}"));
-        let bar = ProgressBar::new(total).with_message(tr(task));
+        let bar = ProgressBar::new(total).with_message(task);
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         Self { bar, task, spoken: Instant::now() }
     }
@@ -43,7 +43,8 @@ impl Progress {
         self.bar.set_position(done);
         if self.bar.is_hidden() && self.spoken.elapsed() >= INTERVAL {
             let total = self.bar.length().unwrap_or_default().max(1);
-            output::note(&format!("{}: {:.0} %", tr(self.task), 100.0 * done as f64 / total as f64));
+            let percent = 100.0 * done as f64 / total as f64;
+            output::note(&message::ProgressLine { task: self.task, percent }.to_string());
             self.spoken = Instant::now();
         }
     }

@@ -1,8 +1,9 @@
 //! `minigpt import`: a model that another tool wrote becomes a model folder.
 
+use crate::language::local;
 use crate::language::messages::counts;
+use crate::language::messages::english;
 use crate::language::messages::import as message;
-use crate::language::{local, translated};
 use crate::progress::Progress;
 use crate::{dtype, models, output, screen, shell};
 use anyhow::{Context, Result, bail};
@@ -16,7 +17,8 @@ use minigpt_formats::{
 use minigpt_kernels::ElementType;
 use minigpt_model::Config;
 use minigpt_model::parameters::Count;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// Import a model from another tool.
@@ -75,7 +77,43 @@ struct Answer {
 enum Note {
     StateDict(StateDictNote),
     Tokenizer(TokenizerMismatch),
-    Other(String),
+    Assumed(Assumed),
+}
+
+/// Settings that the file does not contain, as `key=value`, and whether `--set` gave them.
+struct Assumed(Vec<(String, bool)>);
+
+impl Assumed {
+    fn new(config: &Config, changes: &[String]) -> Self {
+        let values = serde_json::to_value(config).unwrap_or_default();
+        let is_given = |key: &str| {
+            let names =
+                |change: &String| Assignment::parse(change).is_ok_and(|change| change.setting.key == key);
+            changes.iter().any(names)
+        };
+        let setting = |key: &str| {
+            let value = values[key].to_string();
+            (format!("{key}={}", value.trim_matches('"')), is_given(key))
+        };
+        Self(Architecture::ASSUMED.map(setting).to_vec())
+    }
+
+    fn text(&self) -> String {
+        let suffix = |given: bool| if given { message::AsAskedSuffix.text() } else { "" };
+        message::Assumed { settings: self.settings(suffix) }.to_string()
+    }
+
+    fn settings<S: Display>(&self, suffix: impl Fn(bool) -> S) -> String {
+        let settings = self.0.iter().map(|(setting, given)| format!("{setting}{}", suffix(*given)));
+        settings.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Serialize for Assumed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let suffix = |given| if given { english(&message::AsAskedSuffix) } else { String::new() };
+        serializer.serialize_str(&english(&message::Assumed { settings: self.settings(suffix) }))
+    }
 }
 
 /// Runs the command.
@@ -89,7 +127,7 @@ pub fn run(args: &ImportArgs) -> Result<()> {
     let (model, mut notes) = match files.assumed()? {
         Some((config, notes)) => {
             let config = settings::change(config, &args.changes)?;
-            let assumed = Note::Other(assumed(&config, &args.changes));
+            let assumed = Note::Assumed(Assumed::new(&config, &args.changes));
             let notes = std::iter::once(assumed).chain(notes.into_iter().map(Note::StateDict)).collect();
             (files.model_as(config)?, notes)
         }
@@ -130,23 +168,7 @@ pub fn run(args: &ImportArgs) -> Result<()> {
     if args.json { output::json(&answer) } else { output::text(&describe(&answer, model.config(), &prompt)) }
 }
 
-/// What a state dictionary does not say: as such a model has it, or as it was asked for.
-fn assumed(config: &Config, changes: &[String]) -> String {
-    let values = serde_json::to_value(config).unwrap_or_default();
-    let asked = |key: &str| {
-        let name = |change: &String| Assignment::parse(change).is_ok_and(|change| change.setting.key == key);
-        changes.iter().any(name)
-    };
-    let setting = |key: &str| {
-        let value = values[key].to_string();
-        let why = if asked(key) { message::AsAskedSuffix.text() } else { "" };
-        format!("{key}={}{why}", value.trim_matches('"'))
-    };
-    let settings = Architecture::ASSUMED.map(setting).join(", ");
-    message::Assumed { settings: &settings }.to_string()
-}
-
-/// A model's size in words.
+/// The shape of a model: `12 layers, 12 heads, width 768`.
 pub fn shape(config: &Config) -> String {
     let (layers, heads) = (
         counts::Layers { n: config.n_layer as u64 }.to_string(),
@@ -168,7 +190,7 @@ fn describe(answer: &Answer, config: &Config, prompt: &str) -> String {
         let note = match note {
             Note::StateDict(note) => local(note),
             Note::Tokenizer(note) => local(note),
-            Note::Other(note) => translated(note).into_owned(),
+            Note::Assumed(assumed) => assumed.text(),
         };
         table.row([message::Note.text(), &note]);
     }

@@ -5,8 +5,9 @@ use super::train::announce_suggestion;
 use crate::arguments::numbers;
 use crate::config_file::Opened;
 use crate::language::messages::counts;
+use crate::language::messages::english;
 use crate::language::messages::plan as message;
-use crate::language::{duration, large, local, said};
+use crate::language::{duration, large, local};
 use crate::tensors::TensorTree;
 use crate::{config_file, models, output, screen};
 use anyhow::{Context, Result, ensure};
@@ -18,7 +19,8 @@ use minigpt_model::plan::{AttentionCost, Plan};
 use minigpt_model::{Config, Preset};
 use minigpt_scaling::{ExpectedLoss, Withheld, expected_loss};
 use minigpt_train::OptimizerKind;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Estimate what a model needs: parameters, memory, compute, time.
@@ -77,7 +79,7 @@ fn presets_help() -> String {
 #[derive(Serialize)]
 struct Answer {
     /// What was planned for, with its changes.
-    name: String,
+    name: ModelName,
     #[serde(flatten)]
     plan: Plan,
     /// What attention costs in this context, in twice and in four times of it.
@@ -172,8 +174,32 @@ fn plan_run(config: &Path, args: &PlanArgs) -> Result<()> {
     output::text(&(table.draw_within(screen::table_columns()) + &cluster))
 }
 
-/// The models to plan for, by name, with the changes that were asked for.
-fn models(args: &PlanArgs) -> Result<Vec<(String, Config)>> {
+/// The name of a model, and the changes to it. JSON has both in one English text.
+#[derive(Clone)]
+struct ModelName {
+    name: String,
+    changes: String,
+}
+
+impl fmt::Display for ModelName {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Self { name, changes } = self;
+        if changes.is_empty() { f.write_str(name) } else { message::NameWithChanges { name, changes }.fmt(f) }
+    }
+}
+
+impl Serialize for ModelName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let Self { name, changes } = self;
+        if changes.is_empty() {
+            return serializer.serialize_str(name);
+        }
+        serializer.serialize_str(&english(&message::NameWithChanges { name, changes }))
+    }
+}
+
+/// The models to plan for, with the changes from the command line.
+fn models(args: &PlanArgs) -> Result<Vec<(ModelName, Config)>> {
     let open = |name: &Path| load_config(&models::find(name)?).context(message::ConfigurationUnreadable);
     let named = match (&args.model, &args.preset, &args.models[..]) {
         (Some(folder), ..) => vec![(folder.display().to_string(), open(folder)?)],
@@ -192,12 +218,12 @@ fn models(args: &PlanArgs) -> Result<Vec<(String, Config)>> {
         let config = settings::change(config, &args.changes)?;
         config.validate()?;
         let changes = args.changes.join(", ");
-        Ok((if changes.is_empty() { name } else { format!("{name} with {changes}") }, config))
+        Ok((ModelName { name, changes }, config))
     };
     named.into_iter().map(changed).collect()
 }
 
-fn show_tensors(args: &PlanArgs, models: &[(String, Config)]) -> Result<()> {
+fn show_tensors(args: &PlanArgs, models: &[(ModelName, Config)]) -> Result<()> {
     let trees: Vec<_> = models.iter().map(|(name, config)| (name, TensorTree::of(config))).collect();
     match &trees[..] {
         [(_, one)] if args.json => output::json(one),
@@ -207,13 +233,13 @@ fn show_tensors(args: &PlanArgs, models: &[(String, Config)]) -> Result<()> {
             output::json(&serde_json::json!({ "models": named.collect::<Vec<_>>() }))
         }
         _ => {
-            let drawn = trees.iter().map(|(name, tree)| format!("{}\n{}", shown(name), tree.draw()));
+            let drawn = trees.iter().map(|(name, tree)| format!("{}\n{}", name, tree.draw()));
             output::text(&drawn.collect::<Vec<_>>().join("\n"))
         }
     }
 }
 
-fn answer(args: &PlanArgs, name: String, config: Config, rate: f64) -> Result<Answer> {
+fn answer(args: &PlanArgs, name: ModelName, config: Config, rate: f64) -> Result<Answer> {
     let block_size = args.block_size.map_or(config.block_size, |n| n as usize);
     ensure!(
         block_size <= config.block_size,
@@ -247,11 +273,6 @@ fn answer(args: &PlanArgs, name: String, config: Config, rate: f64) -> Result<An
     })
 }
 
-/// What a model is called, in the chosen language; programs are told it in English.
-fn shown(name: &str) -> String {
-    said("{name} with {changes}", name.to_owned())
-}
-
 /// Several models side by side.
 fn sizes(answers: &[Answer]) -> String {
     let mut table = Table::new(&[1, 2, 3, 4, 5, 6, 7, 8]);
@@ -268,7 +289,7 @@ fn sizes(answers: &[Answer]) -> String {
     ]);
     for Answer { name, plan, config, expected_loss, .. } in answers {
         table.row([
-            &shown(name),
+            &name.to_string(),
             &count(config.n_layer as u64),
             &count(config.n_head as u64),
             &count(config.n_embd as u64),
@@ -295,7 +316,7 @@ fn attention(answers: &[Answer]) -> String {
         message::TByTWeights.text(),
     ]);
     for Answer { name, attention, .. } in answers {
-        let name = shown(name);
+        let name = name.to_string();
         for (i, cost) in attention.iter().enumerate() {
             table.row([
                 if i == 0 { &name } else { "" },
@@ -311,7 +332,7 @@ fn attention(answers: &[Answer]) -> String {
 
 fn describe(answer: &Answer) -> String {
     let Answer { plan, config, .. } = answer;
-    let title = shown(&answer.name);
+    let title = answer.name.to_string();
     let shape = message::ModelTitle {
         title: &title,
         n_layer: &(counts::Layers { n: config.n_layer as u64 }.to_string()),

@@ -9,6 +9,24 @@
 //! ```
 
 use super::{Language, current};
+use std::fmt;
+
+/// A message that can be rendered in either language.
+pub trait Message {
+    /// Renders the message in this language, whatever that of the run is.
+    fn fmt_in(&self, language: Language, f: &mut fmt::Formatter) -> fmt::Result;
+}
+
+/// A message in English, for programs and files.
+pub fn english(message: &impl Message) -> String {
+    struct English<'a, M>(&'a M);
+    impl<M: Message> fmt::Display for English<'_, M> {
+        fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+            self.0.fmt_in(Language::En, f)
+        }
+    }
+    English(message).to_string()
+}
 
 /// A number with its digits grouped.
 fn grouped(number: u64) -> String {

@@ -1,31 +1,24 @@
-//! English or Chinese. English stands in the code and is the key, as with gettext; Chinese stands in the catalogue,
-//! `messages/*.zh.po`.
+//! English or Chinese.
 //!
-//! What is printed as it is (notes, errors, clap's messages) is translated where it is printed, by [`translated`]: the
-//! catalogue's templates are held against it, so that libraries need not know of languages. What is laid out first
-//! (cells of tables, lines of a page) is translated where it is made, with [`tr`] and `t!`.
+//! - [`messages`]: the binary's own messages, keys with arguments.
+//! - [`local`]: a library's message; English is its `Display`, Chinese a `match` in `chinese/`.
+//! - `help`: help texts by the path of their command and argument.
 
-mod catalogue;
 mod chart;
 mod chinese;
+mod errors;
 mod help;
-#[allow(dead_code, reason = "while messages move here")]
 pub mod messages;
-mod template;
-mod translate;
 
 pub use chart::chart_labels;
-#[allow(unused_imports, reason = "while messages move here")]
-pub use chinese::Chinese;
 pub use chinese::clap_error;
+pub use errors::{causes, error, labeled_error};
 pub use help::{example_comment, examples_heading, in_language, page};
-pub use translate::{causes, error, labeled_error, translated};
 
-use catalogue::CATALOGUE;
+pub use chinese::Chinese;
 use clap::ValueEnum;
 use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, Ordering};
-use template::{Template, normal};
 
 /// A language that messages can be in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -72,37 +65,6 @@ fn asked(typed: &[OsString]) -> Option<Language> {
     last
 }
 
-/// A text without holes in the chosen language.
-pub fn tr(english: &'static str) -> &'static str {
-    match current() {
-        Language::En => english,
-        Language::Zh => CATALOGUE.plain(english).unwrap_or(english),
-    }
-}
-
-/// What `t!` has formatted in English, in the chosen language.
-pub fn said(text: &str, english: String) -> String {
-    said_in(current(), text, english)
-}
-
-fn said_in(language: Language, text: &str, english: String) -> String {
-    if language == Language::En {
-        return english;
-    }
-    let key = normal(text);
-    let chinese = CATALOGUE.exact(&key).map(Template::parse);
-    let values = || Template::parse(&key).values(&english);
-    chinese.and_then(|chinese| Some(chinese.fill(&values()?))).unwrap_or(english)
-}
-
-/// `format!` in the chosen language; the text is a key of the catalogue.
-macro_rules! t {
-    ($text:literal $($arguments:tt)*) => {
-        $crate::language::said($text, format!($text $($arguments)*))
-    };
-}
-pub(crate) use t;
-
 /// A time in the unit that fits; days and years have names, the rest has symbols.
 pub fn duration(seconds: f64) -> String {
     duration_in(current(), seconds)
@@ -116,12 +78,17 @@ fn duration_in(language: Language, seconds: f64) -> String {
 }
 
 /// A message of a library in the chosen language.
-#[allow(dead_code, reason = "while messages move here")]
 pub fn local(message: &(impl Chinese + ?Sized)) -> String {
     match current() {
         Language::En => message.to_string(),
         Language::Zh => message.chinese(),
     }
+}
+
+/// The purpose of a ready configuration in the chosen language.
+pub fn purpose(config: &minigpt::ReadyConfig) -> String {
+    let chinese = (current() == Language::Zh).then(|| chinese::ready_config(config)).flatten();
+    chinese.map_or_else(|| config.about(), str::to_owned)
 }
 
 /// A large number, in short, for a unit to follow: `2.5 G`, or `25 亿`.

@@ -19,11 +19,6 @@ use ureq::{Agent, Body};
 /// The largest event, and the largest answer that is no stream.
 const LARGEST: u64 = 16 << 20;
 
-const HELP: &str = "  /help       this
-  /reset      forget what was said
-  /quit       leave, as does Ctrl-D
-  A line that ends with \\ goes on in the next; all between two \"\"\" is one message. Ctrl-C stops an answer.";
-
 /// A conversation with a model elsewhere.
 pub struct Remote {
     agent: Agent,
@@ -164,10 +159,10 @@ impl Remote {
                     self.messages.clear();
                     output::note(message::HistoryCleared.text());
                 }
-                "help" | "?" => output::note(HELP),
-                other => {
-                    output::note(&message::UnknownRemoteCommand { name: &other, help: &HELP }.to_string())
-                }
+                "help" | "?" => output::note(message::RemoteHelp.text()),
+                other => output::note(
+                    &message::UnknownRemoteCommand { name: &other, help: &message::RemoteHelp }.to_string(),
+                ),
             },
         }
         Ok(true)

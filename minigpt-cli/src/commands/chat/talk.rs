@@ -6,8 +6,8 @@ use super::lines::{Lines, Said};
 use super::settings;
 use crate::arguments::numbers::{RANDOM, draw_seed};
 use crate::input::{self, MOST_TEXT};
+use crate::language::local;
 use crate::language::messages::chat as message;
-use crate::language::{local, tr};
 use crate::{language, output, sampling};
 use anyhow::{Context, Result, ensure};
 use minigpt::{ChatSettings, Conversation, Format, ModelFolder};
@@ -23,16 +23,6 @@ use std::sync::atomic::Ordering;
 
 /// What can be typed behind a slash.
 pub const COMMANDS: [&str; 8] = ["help", "set", "show", "reset", "save", "load", "quit", "exit"];
-
-const HELP: &str = "  /help                     this
-  /set temperature 0.7      change a setting; /show lists them
-  /show                     the settings, and how the model is spoken to
-  /reset                    forget what was said
-  /save FILE, /load FILE    keep the conversation, go on with a kept one
-  /quit                     leave, as does Ctrl-D
-  A line that ends with \\ goes on in the next; all between two \"\"\" is one message. Tab completes commands and files.
-  Ctrl-C stops an answer.
-";
 
 pub struct Chat {
     model: ModelFolder,
@@ -148,7 +138,7 @@ impl Chat {
             "help" | "?" | "quit" | "exit" | "bye" | "reset" | "clear" | "show" if !rest.is_empty() => {
                 output::note(&message::TakesNoArgument { name: &name, rest: &rest }.to_string());
             }
-            "help" | "?" => output::note(tr(HELP).trim_end()),
+            "help" | "?" => output::note(message::Help.text()),
             // `/bye` and `/clear` are Ollama's.
             "quit" | "exit" | "bye" => return Ok(Next::Quit),
             "reset" | "clear" => {
@@ -188,9 +178,7 @@ impl Chat {
                 self.talk.load_json(&text).with_context(|| rest.to_owned())?;
                 output::note(&message::TurnsLoaded { turns: &self.talk.turns().len() }.to_string());
             }
-            _ => {
-                output::note(&message::UnknownCommand { name: &name, help: &tr(HELP).trim_end() }.to_string())
-            }
+            _ => output::note(&message::UnknownCommand { name: &name, help: &message::Help }.to_string()),
         }
         Ok(Next::Go)
     }

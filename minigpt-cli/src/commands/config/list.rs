@@ -1,7 +1,7 @@
 //! `minigpt config list`: the configurations that are built in.
 
 use crate::language::messages::config as message;
-use crate::language::translated;
+use crate::language::purpose;
 use crate::{output, screen};
 use anyhow::Result;
 use clap::Args;
@@ -23,7 +23,7 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
     let mut table = Table::new(&[]);
     table.row([message::Name.text(), message::Data.text(), message::Purpose.text()]);
     for config in READY_CONFIGS {
-        table.row([config.name, &config.data(), &translated(&config.about())]);
+        table.row([config.name, &config.data(), &purpose(config)]);
     }
     output::text(&message::List { table: &table.draw_within(screen::table_columns()) }.to_string())
 }

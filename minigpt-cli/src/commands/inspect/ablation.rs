@@ -2,7 +2,6 @@
 
 use super::tokens::{label, percent};
 use crate::language::messages::inspect as message;
-use crate::language::tr;
 use crate::{output, screen};
 use minigpt_charts::Table;
 use minigpt_insight::{AblationOutcome, AblationReport};
@@ -32,9 +31,13 @@ pub fn draw(report: &AblationReport, labels: &[String]) -> String {
         Some(text) => output::visible(text),
         None => format!("{:?}", outcome.continuation),
     };
+    let replaced_by = match report.replaced_by {
+        "mean" => message::ReplacedByMean.text(),
+        _ => message::ReplacedByZero.text(),
+    };
     message::Ablation {
         parts: &off.join(", "),
-        replaced_by: &tr(report.replaced_by),
+        replaced_by: &replaced_by,
         table: &table.draw_within(screen::table_columns()),
         candidates: &next.draw_within(screen::table_columns()),
         text_before: &text(before),

@@ -81,10 +81,6 @@ pub struct TrainArgs {
     device: DeviceKind,
 }
 
-/// What a model can do that was trained on running text alone.
-const PROSE: &str = "a model trained on text goes on with a text in its style; it does not look anything up, and what it says \
-    may be made up: for answers, train on questions and answers (question and answer in each line of a .jsonl file)";
-
 /// Runs the command.
 pub fn run(args: &TrainArgs) -> Result<()> {
     if args.data.is_none() && args.config.is_none() && !args.resume {
@@ -168,7 +164,7 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
         output::note(&forgotten);
     }
     if kind == CorpusKind::Text && !args.quiet {
-        output::note(PROSE);
+        output::note(message::Prose.text());
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! clap's errors in Chinese, from their kinds and contexts.
 
-use super::of_error;
-use crate::language::translated;
+use super::nested;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
 /// A page of help as it is, or an error with its tips and the command's usage.
@@ -23,8 +22,7 @@ pub fn clap_error(error: &Error) -> String {
         ErrorKind::InvalidValue if value.is_empty() => format!("'{argument}' 需要一个值"),
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
             let why = std::error::Error::source(error);
-            let why =
-                why.map(|why| of_error(why).unwrap_or_else(|| translated(&why.to_string()).into_owned()));
+            let why = why.map(nested);
             format!(
                 "'{argument}' 的值 '{value}' 无效{}",
                 why.map(|why| format!("：{why}")).unwrap_or_default()

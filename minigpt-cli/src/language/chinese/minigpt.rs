@@ -305,3 +305,29 @@ impl Chinese for SweepError {
         }
     }
 }
+
+/// The purpose of a ready configuration in Chinese.
+pub fn ready_config(config: &::minigpt::ReadyConfig) -> Option<&'static str> {
+    Some(match config.name {
+        "builtin" => "内置问答，中文和英文",
+        "shakespeare-cpu" => "在 CPU 上训练莎士比亚，双核十几秒",
+        "shakespeare-nanogpt" => "nanoGPT 的 README 中用于 CPU 的设置",
+        "shakespeare-char" => "nanoGPT 的字符级莎士比亚，完整规模",
+        "qa-small" => "中文问答，笔记本电脑也能训练",
+        "qa" => "中文问答，完整规模",
+        "gpt2" => "从零训练 GPT-2 124M，与 nanoGPT 的做法相同",
+        "gpt2-finetune" => "在莎士比亚或自己的文本上微调 GPT-2 模型",
+        "textbook" => "教科书里的解码器",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_ready_configuration_has_its_purpose_in_chinese() {
+        assert!(::minigpt::READY_CONFIGS.iter().all(|config| ready_config(config).is_some()));
+    }
+}

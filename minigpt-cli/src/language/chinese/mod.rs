@@ -12,11 +12,14 @@ mod insight;
 mod minigpt;
 mod model;
 mod scaling;
+mod serve;
 mod settings;
+mod system;
 mod tokenizer;
 mod train;
 
 pub use command_line::clap_error;
+pub use minigpt::ready_config;
 use std::error::Error;
 use std::fmt::Display;
 use std::io;
@@ -53,8 +56,8 @@ macro_rules! known {
 
 /// One cause of an error in Chinese, if it is one of ours.
 pub(super) fn of_error(cause: &(dyn Error + 'static)) -> Option<String> {
-    if let Some(inner) = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-        return of_error(inner);
+    if let Some(error) = cause.downcast_ref::<io::Error>() {
+        return system::of_error(error);
     }
     known!(
         cause,
@@ -74,6 +77,7 @@ pub(super) fn of_error(cause: &(dyn Error + 'static)) -> Option<String> {
         minigpt_model::Error,
         minigpt_model::UnknownSite,
         minigpt_scaling::Error,
+        minigpt_serve::Error,
         minigpt_tokenizer::Error,
         minigpt_train::Error,
     );
@@ -87,11 +91,11 @@ fn after_chinese(message: &impl Chinese) -> String {
 }
 
 /// An error in another one's text.
-fn nested(error: &(dyn Error + 'static)) -> String {
+pub(super) fn nested(error: &(dyn Error + 'static)) -> String {
     of_error(error).unwrap_or_else(|| outside(&error.to_string()))
 }
 
-/// What the system or another program's library says.
+/// A text from another library, which exists in English only.
 fn outside(text: &str) -> String {
-    super::translated(text).into_owned()
+    text.to_owned()
 }
