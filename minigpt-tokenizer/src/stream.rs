@@ -182,7 +182,7 @@ mod tests {
         let mut decoder = gpt2.decoder();
         decoder.push(0).unwrap();
         let error = decoder.push(50_257).unwrap_err().to_string();
-        assert_eq!(error, "id 50257 at position 1 is beyond the vocabulary of 50257 tokens");
+        assert_eq!(error, "id 50257 at position 1 is outside the vocabulary of 50257 tokens");
         assert_eq!(gpt2.decode(&[0, 50_257]).unwrap_err().to_string(), error);
     }
 

@@ -157,7 +157,7 @@ fn a_file_beyond_the_limit_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tokenizer.json");
     std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
-    assert!(Tokenizer::open(&path).unwrap_err().to_string().contains("has more than the"));
+    assert!(Tokenizer::open(&path).unwrap_err().to_string().contains("is larger than"));
 }
 
 #[test]
