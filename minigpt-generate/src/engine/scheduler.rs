@@ -1,4 +1,5 @@
-//! The loop: requests wait, get slots, are read and written a step at a time, and leave.
+//! The loop: requests wait, get slots, are prefilled and decoded step by step, and leave. `share` deals out the tokens of a step,
+//! `job` uses its logits. Everything here changes the same state, and a quarter of the lines are tests, so it stays one file.
 
 use super::event::{EngineEvent, Usage};
 use super::job::{Beams, Job};
