@@ -1,8 +1,8 @@
 //! The formats that models know, and a conversation in each of them.
 
-use crate::conversation::{Conversation, ConversationEnd, Message};
 use crate::error::Result;
 use crate::tools::{AnswerPart, ToolCall, ToolForm, ToolParser};
+use crate::transcript::{Message, Transcript, TranscriptEnd};
 use crate::{guarded, template};
 use minigpt_data::{ExampleFormat, QaEncoder, Record, Role, Turn};
 use minigpt_formats::ChatTemplate;
@@ -71,11 +71,7 @@ impl Format {
     }
 
     /// The ids of a conversation, up to where its end says.
-    pub fn encode_conversation(
-        &self,
-        tokenizer: &Tokenizer,
-        conversation: &Conversation,
-    ) -> Result<Vec<u32>> {
+    pub fn encode_conversation(&self, tokenizer: &Tokenizer, conversation: &Transcript) -> Result<Vec<u32>> {
         let begun = conversation.answer_prefix().unwrap_or_default();
         match self {
             Self::Qa => {
@@ -89,7 +85,7 @@ impl Format {
     }
 
     /// The same as text, as [`Self::render`].
-    pub fn render_conversation(&self, tokenizer: &Tokenizer, conversation: &Conversation) -> Result<String> {
+    pub fn render_conversation(&self, tokenizer: &Tokenizer, conversation: &Transcript) -> Result<String> {
         match self {
             Self::Qa => {
                 let separator = QaEncoder::new(tokenizer)?.separator();
@@ -168,15 +164,15 @@ fn reads_back(template: &ChatTemplate, form: ToolForm) -> bool {
         "parameters": { "type": "object", "properties": { "language": { "type": "string" } } },
     } });
     let call = json!({ "id": "call12345", "type": "function", "function": { "name": NAME, "arguments": arguments } });
-    let asked = Conversation {
+    let asked = Transcript {
         messages: vec![message(Role::User, Json::Null)],
         tools: vec![tool],
-        end: ConversationEnd::Nothing,
-        ..Conversation::default()
+        end: TranscriptEnd::Nothing,
+        ..Transcript::default()
     };
     let mut answered = asked.clone();
     answered.messages.push(message(Role::Assistant, json!({ "tool_calls": [call] })));
-    let prompted = Conversation { end: ConversationEnd::Answer, ..asked.clone() };
+    let prompted = Transcript { end: TranscriptEnd::Answer, ..asked.clone() };
     let [Ok(asked), Ok(prompted), Ok(answered)] =
         [&asked, &prompted, &answered].map(|conversation| render(template, conversation))
     else {
@@ -203,7 +199,7 @@ fn reads_back(template: &ChatTemplate, form: ToolForm) -> bool {
         && serde_json::from_str::<Json>(&call.arguments).is_ok_and(|given| given == arguments))
 }
 
-fn joined(conversation: &Conversation) -> String {
+fn joined(conversation: &Transcript) -> String {
     let messages = conversation.messages.iter().map(|message| message.text.as_str());
     messages.chain(conversation.answer_prefix()).collect::<Vec<_>>().join("\n")
 }
@@ -225,7 +221,7 @@ pub fn role_name(role: Role) -> &'static str {
 }
 
 /// A conversation as a chat template writes it, up to where its end says.
-pub(crate) fn render(template: &ChatTemplate, conversation: &Conversation) -> Result<String> {
+pub(crate) fn render(template: &ChatTemplate, conversation: &Transcript) -> Result<String> {
     let message = |message: &Message| {
         let own = [("role", &message.role), ("content", &message.text)];
         let own = own.map(|(name, text)| (name.to_owned(), Value::from(text.as_str())));
@@ -240,7 +236,7 @@ pub(crate) fn render(template: &ChatTemplate, conversation: &Conversation) -> Re
         ("messages", Value::from(conversation.messages.iter().map(message).collect::<Vec<_>>())),
         ("tools", list(conversation.tools.iter().map(value).collect())),
         ("documents", Value::from(())),
-        ("add_generation_prompt", Value::from(conversation.end != ConversationEnd::Nothing)),
+        ("add_generation_prompt", Value::from(conversation.end != TranscriptEnd::Nothing)),
     ];
     let own = own.map(|(name, value)| (name.to_owned(), value));
     // Of two values of one name the last is taken.
@@ -321,20 +317,20 @@ mod tests {
     fn a_prompt_ends_where_it_is_told_to() {
         let (tokenizer, format) = (tokenizer(), template(CHATML));
         let messages = vec![Message { role: "user".into(), text: "Hi".into(), ..Message::default() }];
-        let with_end = |end| Conversation { messages: messages.clone(), end, ..Conversation::default() };
+        let with_end = |end| Transcript { messages: messages.clone(), end, ..Transcript::default() };
         let render = |end| format.render_conversation(&tokenizer, &with_end(end)).unwrap();
         let before = "<|im_start|>user\nHi<|im_end|>\n";
-        assert_eq!(render(ConversationEnd::Nothing), before);
-        assert_eq!(render(ConversationEnd::Answer), format!("{before}<|im_start|>assistant\n"));
+        assert_eq!(render(TranscriptEnd::Nothing), before);
+        assert_eq!(render(TranscriptEnd::Answer), format!("{before}<|im_start|>assistant\n"));
         // The beginning of an answer stays as it is, and what it names is text.
         let begun = "  Sure <|im_end|> ";
         assert_eq!(
-            render(ConversationEnd::Within(begun.into())),
+            render(TranscriptEnd::Within(begun.into())),
             format!("{before}<|im_start|>assistant\n{begun}")
         );
-        let answer = format.encode_conversation(&tokenizer, &with_end(ConversationEnd::Answer)).unwrap();
+        let answer = format.encode_conversation(&tokenizer, &with_end(TranscriptEnd::Answer)).unwrap();
         let within =
-            format.encode_conversation(&tokenizer, &with_end(ConversationEnd::Within(begun.into()))).unwrap();
+            format.encode_conversation(&tokenizer, &with_end(TranscriptEnd::Within(begun.into()))).unwrap();
         assert_eq!(within, [answer, tokenizer.encode(begun).unwrap()].concat());
     }
 
@@ -352,29 +348,29 @@ mod tests {
             more: more.as_object().unwrap().clone(),
             ..Message::default()
         };
-        let conversation = Conversation {
+        let conversation = Transcript {
             messages: vec![message],
             tools: vec![json(
                 r#"{"type": "function", "function": {"name": "f", "description": "<b>\n\"x\""}}"#,
             )],
             values: json(r#"{"extra": "!"}"#).as_object().unwrap().clone(),
-            end: ConversationEnd::Answer,
+            end: TranscriptEnd::Answer,
         };
         let want = "{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": \"<b>\\n\\\"x\\\"\"}}\
                     {\n  \"name\": \"f\",\n  \"description\": \"<b>\\n\\\"x\\\"\"\n}\
                     assistant:f{\"z\": 1.0, \"a\": [\"é\", null, true]}!";
         assert_eq!(template(source).render_conversation(&tokenizer(), &conversation).unwrap(), want);
         // A name of a special token in a tool is text.
-        let hostile = Conversation {
+        let hostile = Transcript {
             tools: vec![json(r#"{"function": {"name": "<|im_end|>", "<|im_start|>": 1}}"#)],
-            ..Conversation::default()
+            ..Transcript::default()
         };
         let tokenizer = tokenizer();
         let ids = template(source).encode_conversation(&tokenizer, &hostile).unwrap();
         let special = ["<|im_start|>", "<|im_end|>"].map(|name| tokenizer.special_id(name).unwrap());
         assert!(!ids.iter().any(|id| special.contains(id)));
         assert_eq!(
-            template(source).render_conversation(&tokenizer, &Conversation::default()).unwrap(),
+            template(source).render_conversation(&tokenizer, &Transcript::default()).unwrap(),
             "",
             "no tools are none"
         );

@@ -7,9 +7,9 @@
 //! and joining texts makes a name. Where not, only whole names are guarded; and in the model's own words not even these,
 //! if the template looks for them there, as for a `</think>`.
 
-use crate::conversation::{Conversation, ConversationEnd};
 use crate::error::{ConversationProblem, Error, Result};
 use crate::format::render;
+use crate::transcript::{Transcript, TranscriptEnd};
 use minigpt_data::{EncodedRecord, Role, Turn};
 use minigpt_formats::ChatTemplate;
 use minigpt_tokenizer::Tokenizer;
@@ -20,7 +20,7 @@ use std::collections::HashSet;
 pub(crate) fn encode(
     tokenizer: &Tokenizer,
     template: &ChatTemplate,
-    conversation: &Conversation,
+    conversation: &Transcript,
 ) -> Result<Vec<u32>> {
     let guard = guard(tokenizer, template, conversation)?;
     let text = guarded(tokenizer, template, conversation, guard)?;
@@ -38,7 +38,7 @@ pub(crate) fn encode_example(
 ) -> Result<EncodedRecord> {
     let guard = guard(tokenizer, template, &turns.into())?;
     let render =
-        |turns: &[Turn], end| guarded(tokenizer, template, &Conversation { end, ..turns.into() }, guard);
+        |turns: &[Turn], end| guarded(tokenizer, template, &Transcript { end, ..turns.into() }, guard);
     let push = |encoded: &mut EncodedRecord, text: &str, is_answer: bool| -> Result<()> {
         encoded.ids.extend(tokenizer.encode_with_guard(text, guard)?);
         encoded.answer.resize(encoded.ids.len(), is_answer);
@@ -47,11 +47,11 @@ pub(crate) fn encode_example(
     let (mut encoded, mut written) = (EncodedRecord::default(), String::new());
     let answers = (0..turns.len()).filter(|&i| turns[i].role == Role::Assistant);
     for i in answers {
-        let whole = render(&turns[..=i], ConversationEnd::Nothing)?;
+        let whole = render(&turns[..=i], TranscriptEnd::Nothing)?;
         // Some templates write more before an answer when they ask for one than when they repeat it.
-        let asked = render(&turns[..i], ConversationEnd::Answer)?;
+        let asked = render(&turns[..i], TranscriptEnd::Answer)?;
         let prompt =
-            if whole.starts_with(&asked) { asked } else { render(&turns[..i], ConversationEnd::Nothing)? };
+            if whole.starts_with(&asked) { asked } else { render(&turns[..i], TranscriptEnd::Nothing)? };
         let before = prompt.strip_prefix(&written).ok_or_else(not_in_order)?;
         let answer = whole.strip_prefix(&prompt).ok_or_else(not_in_order)?;
         push(&mut encoded, before, false)?;
@@ -83,7 +83,7 @@ fn not_in_order() -> Error {
 fn guarded(
     tokenizer: &Tokenizer,
     template: &ChatTemplate,
-    conversation: &Conversation,
+    conversation: &Transcript,
     guard: char,
 ) -> Result<String> {
     let bare = |text: &str| text.replace(guard, "");
@@ -92,8 +92,8 @@ fn guarded(
     // What the answer begins with passes no template.
     let begun = guard_starts(conversation.answer_prefix().unwrap_or_default(), &starts, guard);
     let conversation = match conversation.end {
-        ConversationEnd::Within(_) => &Conversation { end: ConversationEnd::Answer, ..conversation.clone() },
-        ConversationEnd::Answer | ConversationEnd::Nothing => conversation,
+        TranscriptEnd::Within(_) => &Transcript { end: TranscriptEnd::Answer, ..conversation.clone() },
+        TranscriptEnd::Answer | TranscriptEnd::Nothing => conversation,
     };
     let with = |change: &dyn Fn(bool, &str) -> String| render(template, &conversation.map(change));
     let text = 'text: {
@@ -118,7 +118,7 @@ fn guarded(
 }
 
 /// A character for private use that occurs nowhere here.
-fn guard(tokenizer: &Tokenizer, template: &ChatTemplate, conversation: &Conversation) -> Result<char> {
+fn guard(tokenizer: &Tokenizer, template: &ChatTemplate, conversation: &Transcript) -> Result<char> {
     let tokens = template.tokens.iter().map(|(_, token)| token.as_str());
     let all = tokens.chain(tokenizer.special_names()).chain([template.source.as_str()]);
     let used = RefCell::new(HashSet::new());
@@ -176,7 +176,7 @@ mod tests {
         texts.iter().map(|&(role, text)| Turn { role, text: text.to_owned() }).collect()
     }
 
-    fn turns(texts: &[(Role, &str)]) -> Conversation {
+    fn turns(texts: &[(Role, &str)]) -> Transcript {
         said(texts)[..].into()
     }
 

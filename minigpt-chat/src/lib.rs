@@ -2,7 +2,7 @@
 //!
 //! A crate of its own, because the command line's chat and the server both talk with models, and the server must not know
 //! training, which the crate above knows. Begin with [`Format`]. A chat template is a program from outside: `template` renders it
-//! within bounds, and `guarded` sees to it that only the template writes special tokens. [`Conversation`] is a conversation with all that
+//! within bounds, and `guarded` sees to it that only the template writes special tokens. [`Transcript`] is a conversation with all that
 //! a template may look at, such as tools; [`ToolParser`] finds the calls in an answer.
 //!
 //! ```
@@ -17,15 +17,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod conversation;
 mod error;
 mod format;
 mod guarded;
 mod template;
 mod tools;
+mod transcript;
 
-pub use conversation::{Conversation, ConversationEnd, Message};
 pub use error::{ConversationProblem, Error, Result, TemplateCause, TemplateFailure, TemplateProblem};
 pub use format::{Format, role_name};
 pub use template::today;
 pub use tools::{AnswerPart, ToolCall, ToolForm, ToolParser};
+pub use transcript::{Message, Transcript, TranscriptEnd};

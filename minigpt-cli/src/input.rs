@@ -15,7 +15,7 @@ pub const MOST_TO_ENCODE: u64 = 256 << 20;
 pub fn text(what: &str, limit: u64) -> Result<String> {
     let stdin = std::io::stdin().lock();
     if stdin.is_terminal() {
-        output::note(&message::TypeIt { what }.to_string());
+        output::note(message::TypeIt { what });
     }
     let mut all = Vec::new();
     stdin.take(limit + 1).read_to_end(&mut all).context(message::NoStandardInput)?;

@@ -158,14 +158,14 @@ fn usage(error: &clap::Error) -> ExitCode {
     let printed = match (language::current(), error.use_stderr()) {
         (Language::En, _) => error.print().map_err(Into::into),
         (Language::Zh, true) => {
-            output::quote(language::page(&language::clap_error(error)).trim_end());
+            output::note(language::page(&language::clap_error(error)).trim_end());
             Ok(())
         }
         (Language::Zh, false) => output::text(&language::page(&language::clap_error(error))),
     };
     let missing = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
     if error.kind() == ErrorKind::MissingRequiredArgument && missing.contains("<MODEL>") {
-        output::note(message::ModelExample.text());
+        output::note(message::ModelExample);
     }
     match printed {
         Ok(()) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
@@ -185,7 +185,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(closed) {
         return ExitCode::SUCCESS;
     }
-    output::quote(&language::error(error));
+    output::note(&language::error(error));
     if let Some(hint) = hint(error) {
         output::note(&hint);
     }

@@ -76,7 +76,7 @@ impl ProductArgs {
         let open = if self.exact { ModelFolder::open_exact } else { ModelFolder::open_as };
         let model = open(place, device, dtype)?;
         if self.exact && !model.gpt.element_types().into_iter().any(ElementType::is_quantized) {
-            output::note(&message::ExactWithoutEffect { path: place.display() }.to_string());
+            output::note(message::ExactWithoutEffect { path: place.display() });
         }
         model.warnings().iter().for_each(|warning| output::note(&local(warning)));
         Ok(model)
@@ -90,7 +90,7 @@ impl ContextArgs {
         match self.ctx_size {
             None | Some(0) => {}
             Some(size) if size > most => {
-                output::note(&message::ContextLimit { tokens: most as u64 }.to_string());
+                output::note(message::ContextLimit { tokens: most as u64 });
             }
             Some(size) => model.gpt = model.gpt.cropped(size)?,
         }
@@ -111,9 +111,9 @@ pub fn find(name: &Path) -> Result<PathBuf> {
     let ModelPlace { path, part } = found?;
     match part.as_deref() {
         Some("best" | "last") => {
-            output::note(&message::RunPartUsed { run: name.display(), path: path.display() }.to_string());
+            output::note(message::RunPartUsed { run: name.display(), path: path.display() });
         }
-        Some(_) => output::note(&message::Used { path: path.display() }.to_string()),
+        Some(_) => output::note(message::Used { path: path.display() }),
         None => {}
     }
     Ok(path)
@@ -135,7 +135,7 @@ impl Fetching {
     fn show(&mut self, file: &str, event: DownloadEvent) {
         match event {
             DownloadEvent::Started { total, have, .. } => {
-                output::note(&message::Fetching { file }.to_string());
+                output::note(message::Fetching { file });
                 let mut bar = Progress::of_bytes(message::FetchingTask.text(), total.unwrap_or(0));
                 bar.set(have);
                 self.0 = Some(bar);
@@ -146,10 +146,10 @@ impl Fetching {
                 }
             }
             DownloadEvent::Damaged { problem } => {
-                output::note(&message::Damaged { file, problem: local(&problem) }.to_string());
+                output::note(message::Damaged { file, problem: local(&problem) });
             }
             DownloadEvent::Retrying { problem } => {
-                output::note(&message::Retrying { file, problem: local(&problem) }.to_string())
+                output::note(message::Retrying { file, problem: local(&problem) })
             }
         }
     }

@@ -1,5 +1,5 @@
-//! What reaches standard output: one JSON value for programs, plain text for people. Names, texts and messages that came
-//! from a file, a server or a model are made harmless for a terminal here, so that nobody has to think of it elsewhere.
+//! Standard output (one JSON value for programs, plain text for people) and notes on standard error. Control characters in
+//! texts that come from files, servers and models are escaped here for the terminal.
 
 use crate::language::messages::common as message;
 use crate::{language, screen};
@@ -8,12 +8,13 @@ use minigpt_charts::printable;
 use minigpt_data::Unknown;
 use minigpt_tokenizer::Tokenizer;
 use serde::Serialize;
+use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 
 /// Columns of the longest bar.
 const LONGEST_BAR: usize = 30;
 
-/// Writes one JSON value and a line end to standard output, and nothing else.
+/// Writes one JSON value and a line break to standard output.
 pub fn json(value: &impl Serialize) -> Result<()> {
     let mut out = std::io::stdout().lock();
     if out.is_terminal() {
@@ -24,7 +25,7 @@ pub fn json(value: &impl Serialize) -> Result<()> {
     writeln!(out).context(message::StdoutUnwritable)
 }
 
-/// JSON in which what would command a terminal is written as JSON writes it; it means the same.
+/// The same JSON with control characters as escapes.
 fn printable_json(value: &str) -> String {
     let escape = |c: char| {
         if printable(c.encode_utf8(&mut [0; 4])).len() == c.len_utf8() {
@@ -37,41 +38,35 @@ fn printable_json(value: &str) -> String {
 }
 
 /// Writes text to standard output.
-pub fn text(text: &str) -> Result<()> {
-    drawn(&printable(text))
+pub fn text(text: impl Display) -> Result<()> {
+    drawn(&printable(&text.to_string()))
 }
 
-/// Writes what a model wrote to standard output: to a terminal what is harmless there, elsewhere as it is.
+/// Writes generated text to standard output: with control characters escaped on a terminal, unchanged elsewhere.
 pub fn written(written: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let shown = if out.is_terminal() { printable(written) } else { written.into() };
     out.write_all(shown.as_bytes()).and_then(|()| out.flush()).context(message::StdoutUnwritable)
 }
 
-/// Writes a picture with colours to standard output as it is. Whoever drew it has looked after the names in it.
+/// Writes a picture with colors to standard output as it is. The names in it must be printable.
 pub fn drawn(picture: &str) -> Result<()> {
     std::io::stdout().lock().write_all(picture.as_bytes()).context(message::StdoutUnwritable)
 }
 
-/// Tells the person something that is not the answer, on standard error, in the chosen language. Nobody listening there
-/// is no reason to stop.
-pub fn note(text: &str) {
-    note_drawn(&printable(text));
+/// Writes a note to standard error, which may be closed.
+pub fn note(text: impl Display) {
+    note_drawn(&printable(&text.to_string()));
 }
 
-/// The same for what a model or a file says, in its own words.
-pub fn quote(text: &str) {
-    note_drawn(&printable(text));
-}
-
-/// Says which characters of a text a vocabulary lacks, and what becomes of them.
+/// Notes which characters of a text the vocabulary lacks, and how they are encoded.
 pub fn unknown(what: &str, tokenizer: &Tokenizer, unknown: &Unknown) {
     if let Some(unknown) = unknown.note(tokenizer) {
-        note(&message::LabeledNote { what, note: language::local(&unknown) }.to_string());
+        note(message::LabeledNote { what, note: language::local(&unknown) });
     }
 }
 
-/// The same for a picture with colours. Whoever drew it has looked after the names in it.
+/// Writes a picture with colors to standard error as it is. The names in it must be printable.
 pub fn note_drawn(picture: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{picture}");
 }

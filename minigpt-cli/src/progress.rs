@@ -3,6 +3,7 @@
 use crate::language::messages::common as message;
 use crate::output;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 /// A line at most this often where there is no terminal.
@@ -44,13 +45,13 @@ impl Progress {
         if self.bar.is_hidden() && self.spoken.elapsed() >= INTERVAL {
             let total = self.bar.length().unwrap_or_default().max(1);
             let percent = 100.0 * done as f64 / total as f64;
-            output::note(&message::ProgressLine { task: self.task, percent }.to_string());
+            output::note(message::ProgressLine { task: self.task, percent });
             self.spoken = Instant::now();
         }
     }
 
     /// Writes a line above the bar.
-    pub fn note(&self, text: &str) {
+    pub fn note(&self, text: impl Display) {
         self.bar.suspend(|| output::note(text));
     }
 

@@ -133,14 +133,14 @@ impl SamplingArgs {
 pub fn say_unused(config: &GenerationConfig, given: &[(&str, bool)]) {
     let unused: Vec<&str> = given.iter().filter(|(_, given)| *given).map(|(option, _)| *option).collect();
     if config.is_greedy() && !unused.is_empty() {
-        output::note(&message::UnusedWhenGreedy { options: unused.join(", ") }.to_string());
+        output::note(message::UnusedWhenGreedy { options: unused.join(", ") });
     }
 }
 
 /// Notes a window for penalties without any penalty.
 pub fn say_unused_window(config: &GenerationConfig, option: &str) {
     if config.repeat_last_n.is_some() && !config.penalizes() {
-        output::note(&message::UnusedWindow { option }.to_string());
+        output::note(message::UnusedWindow { option });
     }
 }
 

@@ -6,7 +6,7 @@ use crate::problem::Problem;
 use crate::prompts::check;
 use crate::record::Account;
 use crate::served_model::ServedModel;
-use minigpt_chat::{Conversation, ConversationEnd, Format, Message, ToolForm, ToolParser, today};
+use minigpt_chat::{Format, Message, ToolForm, ToolParser, Transcript, TranscriptEnd, today};
 use minigpt_tokenizer::Tokenizer;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -130,7 +130,7 @@ impl ConversationFields {
         self,
         model: &ServedModel,
         ignored: &mut Vec<String>,
-    ) -> Result<(Conversation, Option<ToolUse>), Problem> {
+    ) -> Result<(Transcript, Option<ToolUse>), Problem> {
         let format = &model.format;
         let tools = self.tools(model)?;
         let end = self.end(format)?;
@@ -166,11 +166,9 @@ impl ConversationFields {
         let mut messages =
             messages.map(|(i, given)| message(model, i, given, ignored)).collect::<Result<Vec<_>, _>>()?;
         let end = match end {
-            End::Continue => {
-                ConversationEnd::Within(messages.pop().map(|last| last.text).unwrap_or_default())
-            }
-            End::Answer => ConversationEnd::Answer,
-            End::Nothing => ConversationEnd::Nothing,
+            End::Continue => TranscriptEnd::Within(messages.pop().map(|last| last.text).unwrap_or_default()),
+            End::Answer => TranscriptEnd::Answer,
+            End::Nothing => TranscriptEnd::Nothing,
         };
         if !format.remembers() {
             messages.drain(..messages.len().saturating_sub(1));
@@ -179,7 +177,7 @@ impl ConversationFields {
             return Err(Problem::field("messages", "there is no message before the one to be continued"));
         }
         let (tools, tool_use) = tools.unzip();
-        Ok((Conversation { messages, tools: tools.unwrap_or_default(), values, end }, tool_use))
+        Ok((Transcript { messages, tools: tools.unwrap_or_default(), values, end }, tool_use))
     }
 
     /// The tools that the model is told of.
@@ -367,7 +365,7 @@ fn calls(mut calls: Value) -> Value {
 pub(crate) async fn encode(
     model: &Arc<ServedModel>,
     account: &Account,
-    conversation: Conversation,
+    conversation: Transcript,
 ) -> Result<Vec<u32>, Problem> {
     let tokenizer = Arc::clone(model.need_tokenizer()?);
     let served = Arc::clone(model);
@@ -385,13 +383,13 @@ pub(crate) async fn encode(
 }
 
 /// The characters of what was said that the vocabulary lacks.
-fn unknown(tokenizer: &Tokenizer, conversation: &Conversation) -> BTreeSet<char> {
+fn unknown(tokenizer: &Tokenizer, conversation: &Transcript) -> BTreeSet<char> {
     let messages = conversation.messages.iter().map(|message| message.text.as_str());
     messages.chain(conversation.answer_prefix()).flat_map(|text| tokenizer.unknown(text)).collect()
 }
 
 /// The same as text.
-pub(crate) async fn render(model: &Arc<ServedModel>, conversation: Conversation) -> Result<String, Problem> {
+pub(crate) async fn render(model: &Arc<ServedModel>, conversation: Transcript) -> Result<String, Problem> {
     let tokenizer = Arc::clone(model.need_tokenizer()?);
     let served = Arc::clone(model);
     aside(move || served.format.render_conversation(&tokenizer, &conversation).map_err(told)).await

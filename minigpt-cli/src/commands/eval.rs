@@ -150,7 +150,7 @@ pub fn run(args: &EvalArgs) -> Result<()> {
         Opened::Qa(data, bad) => {
             if bad.total > 0 {
                 let skipped = counts::BadLines { n: bad.total }.to_string();
-                output::note(&message::Skipped { skipped: &skipped }.to_string());
+                output::note(message::Skipped { skipped: &skipped });
             }
             // Answers are compared whole, however much of them the loss could see.
             let whole = match open(args, &model, LossOn::Answer, 1 << 20)?.0 {

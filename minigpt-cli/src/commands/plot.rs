@@ -95,7 +95,7 @@ pub fn run(args: &PlotArgs) -> Result<()> {
     let picture = chart.terminal(screen::picture_columns(), colours());
     let picture = if picture.is_empty() { picture } else { format!("{picture}\n") };
     output::drawn(&picture)?;
-    output::text(&message::Drawn { table: &table(&answers), out: &out.display() }.to_string())
+    output::text(message::Drawn { table: &table(&answers), out: &out.display() })
 }
 
 /// Whether a person looks at this, on a terminal with colours.
@@ -118,9 +118,7 @@ fn runs_in(run: &Path) -> Result<Vec<PathBuf>> {
     if found.is_empty() {
         bail!("{}", message::NotARun { run: &run.display(), file: &METRICS });
     }
-    output::note(
-        &message::FolderOfRuns { run: &run.display(), runs: &(count(found.len() as u64)) }.to_string(),
-    );
+    output::note(message::FolderOfRuns { run: &run.display(), runs: &(count(found.len() as u64)) });
     Ok(found)
 }
 
@@ -148,11 +146,11 @@ fn read(run: &Path) -> Result<Vec<StepRecord>> {
         record::read(&file).with_context(|| message::CouldNotPlot { run: &run.display() }.to_string())?;
     for DamagedLine { line, problem } in log.damaged.iter().take(MOST_DAMAGES) {
         let file = file.display();
-        output::note(&message::BadLine { file: &file, line: &line, problem: &problem }.to_string());
+        output::note(message::BadLine { file: &file, line: &line, problem: &problem });
     }
     if log.damaged.len() > MOST_DAMAGES {
         let more = log.damaged.len() - MOST_DAMAGES;
-        output::note(&message::MoreBadLines { file: &file.display(), more: &more }.to_string());
+        output::note(message::MoreBadLines { file: &file.display(), more: &more });
     }
     Ok(log.records)
 }

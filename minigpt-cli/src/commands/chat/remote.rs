@@ -101,11 +101,11 @@ impl Remote {
 
     /// Talks until somebody leaves.
     pub fn run(&mut self) -> Result<()> {
-        output::note(&message::RemoteStarted { model: &self.model, url: &self.base }.to_string());
+        output::note(message::RemoteStarted { model: &self.model, url: &self.base });
         if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
             return self.answer_lines();
         }
-        output::note(message::AskAway.text());
+        output::note(message::AskAway);
         let mut terminal = Terminal::open()?;
         loop {
             match terminal.read()? {
@@ -114,7 +114,7 @@ impl Remote {
                         return Ok(());
                     }
                 }
-                Typed::Interrupted => output::note(message::HowToLeave.text()),
+                Typed::Interrupted => output::note(message::HowToLeave),
                 Typed::End => return Ok(()),
             }
         }
@@ -150,19 +150,19 @@ impl Remote {
         match said {
             Said::Message(message) => {
                 if let Err(error) = self.answer(message) {
-                    output::quote(&language::error(&error));
+                    output::note(&language::error(&error));
                 }
             }
             Said::Command(command) => match command.trim() {
                 "quit" | "exit" | "bye" => return Ok(false),
                 "reset" | "clear" => {
                     self.messages.clear();
-                    output::note(message::HistoryCleared.text());
+                    output::note(message::HistoryCleared);
                 }
-                "help" | "?" => output::note(message::RemoteHelp.text()),
-                other => output::note(
-                    &message::UnknownRemoteCommand { name: &other, help: &message::RemoteHelp }.to_string(),
-                ),
+                "help" | "?" => output::note(message::RemoteHelp),
+                other => {
+                    output::note(message::UnknownRemoteCommand { name: &other, help: &message::RemoteHelp })
+                }
             },
         }
         Ok(true)
@@ -194,7 +194,7 @@ impl Remote {
         }
         let answer = self.checked(request.send(body.to_string()), &url)?;
         if let Some(unknown) = unknown(&answer) {
-            output::quote(&message::MissingFromVocabulary { unknown: &unknown }.to_string());
+            output::note(message::MissingFromVocabulary { unknown: &unknown });
         }
         let mut lines = BufReader::new(answer.into_body().into_reader());
         let mut said = String::new();

@@ -59,7 +59,7 @@ impl Chat {
         if !terminal {
             return self.answer_lines();
         }
-        output::note(message::AskAway.text());
+        output::note(message::AskAway);
         let mut terminal = Terminal::open()?;
         loop {
             match terminal.read()? {
@@ -68,7 +68,7 @@ impl Chat {
                         return Ok(());
                     }
                 }
-                Typed::Interrupted => output::note(message::HowToLeave.text()),
+                Typed::Interrupted => output::note(message::HowToLeave),
                 Typed::End => return Ok(()),
             }
         }
@@ -90,7 +90,7 @@ impl Chat {
         for number in 1.. {
             let Some(line) = input::line(&mut stdin, MOST_TEXT)? else { break };
             let Ok(line) = std::str::from_utf8(&line) else {
-                output::note(&message::LineNotText { number: &number }.to_string());
+                output::note(message::LineNotText { number: &number });
                 continue;
             };
             let said = lines.push(line.trim_end_matches('\r'));
@@ -123,7 +123,7 @@ impl Chat {
         };
         match done {
             Err(error) if !closed(&error) => {
-                output::quote(&language::error(&error));
+                output::note(&language::error(&error));
                 Ok(Next::Go)
             }
             done => done,
@@ -136,23 +136,24 @@ impl Chat {
         let rest = rest.trim_start();
         match name {
             "help" | "?" | "quit" | "exit" | "bye" | "reset" | "clear" | "show" if !rest.is_empty() => {
-                output::note(&message::TakesNoArgument { name: &name, rest: &rest }.to_string());
+                output::note(message::TakesNoArgument { name: &name, rest: &rest });
             }
-            "help" | "?" => output::note(message::Help.text()),
+            "help" | "?" => output::note(message::Help),
             // `/bye` and `/clear` are Ollama's.
             "quit" | "exit" | "bye" => return Ok(Next::Quit),
             "reset" | "clear" => {
                 self.talk.reset();
-                output::note(message::HistoryCleared.text());
+                output::note(message::HistoryCleared);
             }
             "show" => {
                 let format = local(self.talk.format());
                 let turns = self.talk.turns().len();
                 let settings = settings::show(&self.settings);
-                output::note(
-                    &message::Show { format: &format, turns: &turns, settings: &settings.trim_end() }
-                        .to_string(),
-                );
+                output::note(message::Show {
+                    format: &format,
+                    turns: &turns,
+                    settings: &settings.trim_end(),
+                });
             }
             "set" => {
                 // As Ollama writes it: /set parameter temperature 0.7.
@@ -163,22 +164,18 @@ impl Chat {
                     .context(message::SetNeedsAValue)?;
                 self.set(name.trim(), value.trim())?;
             }
-            "save" | "load" if rest.is_empty() => {
-                output::note(&message::NameAFile { name: &name }.to_string())
-            }
+            "save" | "load" if rest.is_empty() => output::note(message::NameAFile { name: &name }),
             "save" => {
                 let path = Path::new(rest);
                 minigpt_files::write_file(path, format!("{}\n", self.talk.to_json()).as_bytes())?;
-                output::note(
-                    &message::TurnsSaved { turns: &self.talk.turns().len(), file: &rest }.to_string(),
-                );
+                output::note(message::TurnsSaved { turns: &self.talk.turns().len(), file: &rest });
             }
             "load" => {
                 let text = minigpt_files::read_text(Path::new(rest), MOST_TEXT)?;
                 self.talk.load_json(&text).with_context(|| rest.to_owned())?;
-                output::note(&message::TurnsLoaded { turns: &self.talk.turns().len() }.to_string());
+                output::note(message::TurnsLoaded { turns: &self.talk.turns().len() });
             }
-            _ => output::note(&message::UnknownCommand { name: &name, help: &message::Help }.to_string()),
+            _ => output::note(message::UnknownCommand { name: &name, help: &message::Help }),
         }
         Ok(Next::Go)
     }
@@ -188,7 +185,7 @@ impl Chat {
         let drawn = (name == "seed" && value == RANDOM).then(|| draw_seed().to_string());
         let value = drawn.as_deref().unwrap_or(value);
         self.settings.set(name, value)?;
-        output::note(&message::ValueIs { name: &name, value: &value }.to_string());
+        output::note(message::ValueIs { name: &name, value: &value });
         let of_a_draw = ["top_k", "top_p", "min_p", "seed"].contains(&name.replace('-', "_").as_str());
         sampling::say_unused(&self.settings.generation, &[(name, of_a_draw)]);
         if name.replace('-', "_") == "repeat_last_n" {

@@ -25,5 +25,5 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
     for config in READY_CONFIGS {
         table.row([config.name, &config.data(), &purpose(config)]);
     }
-    output::text(&message::List { table: &table.draw_within(screen::table_columns()) }.to_string())
+    output::text(message::List { table: &table.draw_within(screen::table_columns()) })
 }

@@ -74,10 +74,10 @@ fn show(event: DownloadEvent, set: &PublicSet, bar: &mut Option<Progress>) {
             }
         }
         DownloadEvent::Damaged { problem } => {
-            output::note(&message::FetchingAgain { problem: &local(&problem) }.to_string())
+            output::note(message::FetchingAgain { problem: &local(&problem) })
         }
         DownloadEvent::Retrying { problem } => {
-            output::note(&message::TryingAgain { problem: &local(&problem) }.to_string())
+            output::note(message::TryingAgain { problem: &local(&problem) })
         }
     }
 }

@@ -44,15 +44,12 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
         return output::json(&Answer { builtin, public: PUBLIC_SETS });
     }
     let BuiltIn { name, facts, train, held_out } = builtin;
-    output::text(
-        &message::BuiltInSet {
-            name: &name,
-            train: &(counts::Questions { n: train as u64 }.to_string()),
-            facts: &(counts::Facts { n: facts as u64 }.to_string()),
-            held_out: &count(held_out as u64),
-        }
-        .to_string(),
-    )?;
+    output::text(message::BuiltInSet {
+        name: &name,
+        train: &(counts::Questions { n: train as u64 }.to_string()),
+        facts: &(counts::Facts { n: facts as u64 }.to_string()),
+        held_out: &count(held_out as u64),
+    })?;
     let mut table = Table::new(&[2]);
     table.row([
         message::Name.text(),
@@ -67,5 +64,5 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
         let size = bytes(set.bytes);
         table.row([set.name, set.language, &size, checked, &local(&set.licence), &local(&set.about)]);
     }
-    output::text(&message::PublicSets { table: &table.draw_within(screen::table_columns()) }.to_string())
+    output::text(message::PublicSets { table: &table.draw_within(screen::table_columns()) })
 }

@@ -14,6 +14,7 @@ use crate::arguments;
 use anyhow::Result;
 use clap::error::ErrorKind;
 use clap::{Args, Subcommand};
+use std::fmt::Display;
 
 /// Find, download, prepare, split and measure data.
 #[derive(Args)]
@@ -54,6 +55,6 @@ pub fn run(args: &DataArgs) -> Result<()> {
 }
 
 /// Options that make no sense together.
-fn usage(message: &str) -> anyhow::Error {
-    arguments::wrong(ErrorKind::ArgumentConflict, message.to_owned()).into()
+fn usage(message: impl Display) -> anyhow::Error {
+    arguments::wrong(ErrorKind::ArgumentConflict, message.to_string()).into()
 }

@@ -152,7 +152,7 @@ fn examples(source: Source, args: &ShowArgs) -> Result<Vec<Shown>> {
             })?;
             if summary.bad_rows > 0 {
                 let skipped = counts::BadLines { n: summary.bad_rows }.to_string();
-                output::note(&message::SkippedRows { skipped: &skipped }.to_string());
+                output::note(message::SkippedRows { skipped: &skipped });
             }
             let lines = all.lines().enumerate().skip(skipped).take(wanted);
             shown.extend(lines.map(|(i, line)| Shown {

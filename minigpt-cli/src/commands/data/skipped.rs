@@ -15,16 +15,16 @@ pub(super) fn report(name: &str, bad: &BadLines) {
     if bad.total == 0 {
         return;
     }
-    output::note(
-        &message::UnusableLines { name: &name, total: &(counts::Lines { n: bad.total }.to_string()) }
-            .to_string(),
-    );
+    output::note(message::UnusableLines {
+        name: &name,
+        total: &(counts::Lines { n: bad.total }.to_string()),
+    });
     for line in bad.first.iter().take(SHOWN) {
         output::note(&format!("  {}", local(line)));
     }
     let more = bad.total.saturating_sub(SHOWN as u64);
     if more > 0 {
-        output::note(&message::AndMore { more: &count(more) }.to_string());
+        output::note(message::AndMore { more: &count(more) });
     }
 }
 

@@ -179,7 +179,7 @@ struct TextAnswer<'a> {
 
 fn text(stats: &TextStats, args: &StatsArgs) -> Result<()> {
     if args.max_length.is_some() {
-        return Err(usage(message::NoMaxLengthForText.text()));
+        return Err(usage(message::NoMaxLengthForText));
     }
     if let Some(path) = &args.svg {
         let title = format!("Lines of {}", base_name(&stats.name.to_string()));
@@ -248,7 +248,7 @@ fn text_in_words(answer: &TextAnswer<'_>) -> String {
 
 fn tokens(stats: &TokenStats, args: &StatsArgs) -> Result<()> {
     if args.svg.is_some() || args.max_length.is_some() {
-        return Err(usage(message::NoLengthsInTokens.text()));
+        return Err(usage(message::NoLengthsInTokens));
     }
     if args.json {
         #[derive(Serialize)]
@@ -266,13 +266,10 @@ fn tokens(stats: &TokenStats, args: &StatsArgs) -> Result<()> {
         .row([message::Training.text(), &message::TrainTokens { train: &count(stats.train) }.to_string()])
         .row([message::Validation.text(), &message::ValTokens { val: &count(stats.val) }.to_string()])
         .row([message::LargestId.text(), &count(u64::from(stats.largest_id))]);
-    output::text(
-        &message::PreparedReport {
-            name: &local(&stats.name),
-            table: &table.draw_within(screen::table_columns()),
-        }
-        .to_string(),
-    )
+    output::text(message::PreparedReport {
+        name: &local(&stats.name),
+        table: &table.draw_within(screen::table_columns()),
+    })
 }
 
 fn vocabulary(tokenizer: &TokenizerMeta) -> String {

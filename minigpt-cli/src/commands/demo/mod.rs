@@ -71,7 +71,7 @@ pub fn run(args: &DemoArgs) -> Result<()> {
             let report = learn(run, earlier)?;
             if report.ended == Ended::Stopped {
                 let step = count(report.step);
-                output::note(&message::Stopped { step: &step }.to_string());
+                output::note(message::Stopped { step: &step });
                 return next_steps(&report.model, Some(&out));
             }
             score(&report.model)?;
@@ -99,10 +99,10 @@ fn choose(out: &Path) -> Result<Choice> {
     }
     let out = out.display();
     if !at_terminal() {
-        output::note(&message::FoundContinue { out: &out }.to_string());
+        output::note(message::FoundContinue { out: &out });
         return Ok(Choice::Train { resume: true });
     }
-    output::note(&message::FoundAsk { out: &out }.to_string());
+    output::note(message::FoundAsk { out: &out });
     loop {
         output::text("> ")?;
         std::io::stdout().flush()?;
@@ -113,7 +113,7 @@ fn choose(out: &Path) -> Result<Choice> {
             "" | "c" | "chat" => return Ok(Choice::Chat),
             "r" | "resume" => return Ok(Choice::Train { resume: true }),
             "q" | "quit" => return Ok(Choice::Quit),
-            _ => output::note(message::AnswerCRQ.text()),
+            _ => output::note(message::AnswerCRQ),
         }
     }
 }
@@ -157,7 +157,7 @@ fn learn(run: Run, earlier: Vec<StepRecord>) -> Result<Report> {
     let report = report?;
     LEARNED.store(true, Ordering::Relaxed);
     stop::nothing_to_save();
-    output::note(&message::Learned { seconds: &report.seconds, step: &count(report.step) }.to_string());
+    output::note(message::Learned { seconds: &report.seconds, step: &count(report.step) });
     Ok(report)
 }
 
@@ -181,7 +181,7 @@ fn score(model: &Path) -> Result<()> {
     table.row([message::Unknowable.text(), &rate(&unknown), message::AdmittedIgnorance.text()]);
     output::text(&format!("\n{}", table.draw_within(screen::table_columns())))?;
     for wrong in known.iter().filter(|one| !one.is_right()).take(3) {
-        output::text(&message::WrongAnswer { question: &wrong.question, answer: &wrong.answer }.to_string())?;
+        output::text(message::WrongAnswer { question: &wrong.question, answer: &wrong.answer })?;
     }
     output::text("\n")
 }

@@ -100,9 +100,7 @@ impl Observer for View {
         match event {
             Event::Started { step, steps, .. } => {
                 let (parameters, questions) = (count(self.parameters), count(builtin::train().len() as u64));
-                output::note(
-                    &message::Started { parameters: &parameters, questions: &questions }.to_string(),
-                );
+                output::note(message::Started { parameters: &parameters, questions: &questions });
                 // The bar comes last: what is written under it would tear it.
                 self.bar.set_message(self.picture());
                 self.bar.set_length(steps);
@@ -125,15 +123,12 @@ impl Observer for View {
             Event::Sample { step, .. } if !self.terminal => {
                 let Some(record) = self.records.last() else { return };
                 let (loss, seconds) = (record.loss, record.seconds);
-                output::quote(
-                    &message::Progress {
-                        step: &step,
-                        seconds: &seconds,
-                        loss: &loss,
-                        answers: &self.talk().trim_end(),
-                    }
-                    .to_string(),
-                );
+                output::note(message::Progress {
+                    step: &step,
+                    seconds: &seconds,
+                    loss: &loss,
+                    answers: &self.talk().trim_end(),
+                });
             }
             Event::Evaluating { .. } => self.bar.set_prefix(message::EvaluatingSuffix.text()),
             Event::Saving { .. } => self.bar.set_prefix(message::SavingSuffix.text()),

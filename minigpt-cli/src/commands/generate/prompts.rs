@@ -62,7 +62,7 @@ pub fn read(args: &GenerateArgs, model: &ModelFolder) -> Result<Prompts> {
     };
     if let (true, Some(format)) = (encoder.wrapped.get(), format) {
         let what = if several { message::PromptsAre.text() } else { message::PromptIs.text() };
-        output::note(&message::Wrapped { what: &what, format: &local(format) }.to_string());
+        output::note(message::Wrapped { what: &what, format: &local(format) });
     }
     Ok(Prompts { ids, several })
 }

@@ -62,7 +62,7 @@ pub fn run(args: &InspectArgs) -> Result<()> {
     }
     show(args, &model, &answer)?;
     match &args.html {
-        Some(file) => output::text(&message::ViewsWritten { file: &file.display() }.to_string()),
+        Some(file) => output::text(message::ViewsWritten { file: &file.display() }),
         None => Ok(()),
     }
 }

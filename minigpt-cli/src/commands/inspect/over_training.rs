@@ -89,7 +89,7 @@ fn show(args: &InspectArgs, found: &[AtStep], development: Option<&Development>)
     output::drawn(&format!("\n{}", chart(development).terminal(screen::picture_columns(), false)))?;
     output::text(&roles(development))?;
     match &args.svg {
-        Some(file) => output::text(&message::Drawn { file: &file.display() }.to_string()),
+        Some(file) => output::text(message::Drawn { file: &file.display() }),
         None => Ok(()),
     }
 }

@@ -92,7 +92,7 @@ pub fn run(args: &ScalingPlanArgs) -> Result<()> {
 /// Says what a person should know before such a sweep.
 pub fn warn(plan: &SweepPlan) {
     if plan.epochs > 1.001 && !plan.repeated {
-        output::note(&message::PastOneEpoch { epochs: &plan.epochs }.to_string());
+        output::note(message::PastOneEpoch { epochs: &plan.epochs });
     }
 }
 

@@ -24,9 +24,7 @@ pub fn open(address: &str) {
         // Somebody has to wait for it, or it stays in the system's list until the server ends.
         Ok(mut child) => drop(std::thread::spawn(move || child.wait())),
         Err(error) => {
-            output::note(
-                &message::NoBrowser { program: &program, error: &error, address: &address }.to_string(),
-            );
+            output::note(message::NoBrowser { program: &program, error: &error, address: &address });
         }
     }
 }

@@ -77,12 +77,12 @@ fn write(entries: &Receiver<Entry>, lost: &AtomicU64) {
     for entry in entries {
         match entry {
             // Not translated: each path would be held against all messages.
-            Entry::Line(line) => output::quote(&line),
+            Entry::Line(line) => output::note(&line),
             Entry::End(done) => drop(done.send(())),
         }
         match lost.swap(0, Ordering::Relaxed) {
             0 => {}
-            count => output::quote(&format!(
+            count => output::note(&format!(
                 "{count} log lines were dropped: standard error is not read fast enough"
             )),
         }

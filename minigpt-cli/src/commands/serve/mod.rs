@@ -105,7 +105,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     }
     if let Some(runs) = args.runs.as_deref().filter(|runs| !runs.is_dir()) {
         ensure!(!runs.exists(), "{}", message::RunsIsAFile { runs: &runs.display() });
-        output::note(&message::NoRunsYet { runs: &runs.display() }.to_string());
+        output::note(message::NoRunsYet { runs: &runs.display() });
     }
     allow_many_files();
     let log = Log::start(args.log_format);
@@ -113,7 +113,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let (open_to_all, asks_key) = (!is_loopback(&config.host), !config.api_keys.is_empty());
     let server = page::add(Server::bind(config)?, args.runs.as_deref(), !args.no_page).start()?;
     if open_to_all && !asks_key {
-        output::note(message::NoKey.text());
+        output::note(message::NoKey);
     }
     let models = allocator::giving_back(|| {
         let models = named.into_iter().enumerate().map(|(i, model)| {
@@ -126,7 +126,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     announce(&server, models, args)?;
     let waited = server.wait_for_signal(signals);
     if waited.is_ok() {
-        output::note(message::Stopping.text());
+        output::note(message::Stopping);
     }
     server.stop();
     log.finish();
@@ -139,26 +139,23 @@ fn announce(server: &Running, models: Vec<ServedModel>, args: &ServeArgs) -> Res
     let mut said = Vec::new();
     for model in &models {
         let cache = model.engine.status().memory_bytes as u64;
-        output::note(
-            &message::ModelReady {
-                name: &model.name,
-                parameters: &count(model.parameters),
-                dtype: &model.dtype,
-                bytes: &bytes(model.bytes),
-                slots: &model.slots,
-                context: &count(model.context as u64),
-                cache: &bytes(cache),
-                format: &local(&model.format),
-            }
-            .to_string(),
-        );
+        output::note(message::ModelReady {
+            name: &model.name,
+            parameters: &count(model.parameters),
+            dtype: &model.dtype,
+            bytes: &bytes(model.bytes),
+            slots: &model.slots,
+            context: &count(model.context as u64),
+            cache: &bytes(cache),
+            format: &local(&model.format),
+        });
         said.push(json!({
             "name": model.name, "dtype": model.dtype, "parallel": model.slots, "context": model.context,
             "weights_bytes": model.bytes, "cache_bytes": cache,
         }));
     }
     server.serve(models)?;
-    output::note(&message::Listening { address: &address }.to_string());
+    output::note(message::Listening { address: &address });
     if args.json {
         output::json(&json!({ "address": address, "models": said }))?;
     }

@@ -38,7 +38,7 @@ pub fn show_run(run: &Path) -> Result<Running> {
     let name: String =
         run.file_name().unwrap_or_default().to_string_lossy().bytes().map(in_address).collect();
     let address = format!("http://{}/#/training?runs={name}", shown.address());
-    output::note(&message::WatchTheRun { address: &address }.to_string());
+    output::note(message::WatchTheRun { address: &address });
     if std::io::stderr().is_terminal() {
         browser::open(&address);
     }

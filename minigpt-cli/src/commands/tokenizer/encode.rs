@@ -87,5 +87,5 @@ fn show(tokenizer: &Tokenizer, ids: &[u32], bytes: usize) {
         0 => String::new(),
         n => message::BytesPerToken { bytes: &(bytes as f64 / n as f64) }.to_string(),
     };
-    output::note(&message::Encoded { count: &count, bytes: &bytes, each: &each }.to_string());
+    output::note(message::Encoded { count: &count, bytes: &bytes, each: &each });
 }

@@ -13,6 +13,7 @@ use minigpt_data::{CorpusKind, QA_SPECIALS, RecordFile, Source, TextChunk, TextS
 use minigpt_files::OutputFolder;
 use minigpt_tokenizer::{BpeTrainer, CharBuilder, Tokenizer};
 use serde::Serialize;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// What a tokenizer's folder may hold, and `--force` may replace.
@@ -91,7 +92,7 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
     };
     let vocab_size = tokenizer.vocab_size();
     if let Some(asked) = args.vocab_size.filter(|&asked| asked > vocab_size) {
-        output::note(&message::FewerTokens { vocab_size: &vocab_size, wanted: &asked }.to_string());
+        output::note(message::FewerTokens { vocab_size: &vocab_size, wanted: &asked });
     }
     if args.json {
         return output::json(&Answer {
@@ -101,9 +102,7 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
             fingerprint: tokenizer.fingerprint(),
         });
     }
-    output::text(
-        &message::Trained { kind: &kind, vocab_size: &vocab_size, out: &args.out.display() }.to_string(),
-    )
+    output::text(message::Trained { kind: &kind, vocab_size: &vocab_size, out: &args.out.display() })
 }
 
 /// What is being learnt.
@@ -120,13 +119,13 @@ impl Learner {
                 let trainer = BpeTrainer::new(size, specials).map_err(|error| usage(&error.to_string()))?;
                 Ok(Self::Bpe(Box::new(trainer.min_frequency(args.min_frequency))))
             }
-            (Kind::Bpe, None) => Err(usage(message::VocabSizeMissing.text())),
+            (Kind::Bpe, None) => Err(usage(message::VocabSizeMissing)),
             (Kind::Char, None) => {
                 let builder = CharBuilder::new(specials);
                 builder.clone().finish().map_err(|error| usage(&error.to_string()))?;
                 Ok(Self::Char(builder))
             }
-            (Kind::Char, Some(_)) => Err(usage(message::VocabSizeForCharacters.text())),
+            (Kind::Char, Some(_)) => Err(usage(message::VocabSizeForCharacters)),
         }
     }
 
@@ -179,7 +178,7 @@ impl Learner {
         progress.finish();
         if summary.left_out > 0 {
             let count = summary.left_out;
-            output::note(&message::FilesSkipped { count: &count, name: &local(source.name()) }.to_string());
+            output::note(message::FilesSkipped { count: &count, name: &local(source.name()) });
         }
         Ok(())
     }
@@ -191,9 +190,7 @@ impl Learner {
             Ok(())
         })?;
         if summary.bad.total > 0 {
-            output::note(
-                &message::LinesSkipped { total: &summary.bad.total, name: &local(file.name()) }.to_string(),
-            );
+            output::note(message::LinesSkipped { total: &summary.bad.total, name: &local(file.name()) });
             summary.bad.first.iter().for_each(|bad| output::note(&format!("  {}", local(bad))));
         }
         Ok(())
@@ -218,6 +215,6 @@ impl Learner {
     }
 }
 
-fn usage(message: &str) -> anyhow::Error {
-    arguments::wrong(ErrorKind::ValueValidation, message.to_owned()).into()
+fn usage(message: impl Display) -> anyhow::Error {
+    arguments::wrong(ErrorKind::ValueValidation, message.to_string()).into()
 }

@@ -127,19 +127,16 @@ fn announce(exchange: &Arc<dyn Exchange>, version: &str) -> Result<()> {
         let of_host = hosts.entry(host).or_default();
         *of_host = (of_host.0 + own, all, of_host.2 + threads);
     }
-    output::note(
-        &message::RanksStarted {
-            ranks: &records.len(),
-            hosts: &(counts::Machines { n: hosts.len() as u64 }.to_string()),
-            version: &version,
-        }
-        .to_string(),
-    );
+    output::note(message::RanksStarted {
+        ranks: &records.len(),
+        hosts: &(counts::Machines { n: hosts.len() as u64 }.to_string()),
+        version: &version,
+    });
     for (host, (own, all, threads)) in hosts {
         if own < all {
-            output::note(&message::CoresBound { host: &host, own: &own, all: &all }.to_string());
+            output::note(message::CoresBound { host: &host, own: &own, all: &all });
         } else if threads > all && all > 0 {
-            output::note(&message::TooManyThreads { host: &host, threads: &threads, all: &all }.to_string());
+            output::note(message::TooManyThreads { host: &host, threads: &threads, all: &all });
         }
     }
     Ok(())

@@ -23,7 +23,7 @@ impl Ending<'_> {
     /// Shows what the model writes now.
     pub fn sample(&self, watch: &mut Watch, gpt: &Gpt) {
         if let Some(text) = watch.sample(gpt, self.report.step) {
-            output::quote(&message::FinalSample { text: &text.trim_end() }.to_string());
+            output::note(message::FinalSample { text: &text.trim_end() });
         }
     }
 

@@ -141,7 +141,7 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
     let Run { mut trainer, config, tokenizer, bad_lines, kind, .. } = run;
     if bad_lines.total > 0 {
         let skipped = counts::BadLines { n: bad_lines.total }.to_string();
-        output::note(&message::Skipped { skipped: &skipped }.to_string());
+        output::note(message::Skipped { skipped: &skipped });
     }
     let _shown = args.serve.then(|| serve::show_run(&out)).transpose()?;
     let shows_end = planned && !args.quiet;
@@ -164,7 +164,7 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
         output::note(&forgotten);
     }
     if kind == CorpusKind::Text && !args.quiet {
-        output::note(message::Prose.text());
+        output::note(message::Prose);
     }
     Ok(())
 }
@@ -192,7 +192,7 @@ fn folder(args: &TrainArgs) -> Result<PathBuf> {
 /// Says what was changed in the settings of a run that goes on.
 pub fn announce(changes: &[Change]) {
     for change in changes {
-        output::note(&message::ChangedFromHere { change: &local(change) }.to_string());
+        output::note(message::ChangedFromHere { change: &local(change) });
     }
 }
 
@@ -200,12 +200,12 @@ pub fn announce(changes: &[Change]) {
 fn announce_unused(file: &Path, config: &RunConfig) {
     let unused = match unused_settings(file, config) {
         Ok(unused) => unused,
-        Err(error) => return output::note(&message::ResumedSettingsUsed { error: &error }.to_string()),
+        Err(error) => return output::note(message::ResumedSettingsUsed { error: &error }),
     };
     if !unused.is_empty() {
         let unused: Vec<String> = unused.iter().map(Change::to_string).collect();
         let file = file.display();
-        output::note(&message::ResumedSettingsDiffer { file: &file, unused: &unused.join(", ") }.to_string());
+        output::note(message::ResumedSettingsDiffer { file: &file, unused: &unused.join(", ") });
     }
 }
 

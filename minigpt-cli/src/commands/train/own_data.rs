@@ -107,7 +107,7 @@ fn announce_decided(text: &str, from: &Path) {
     if !decided.is_empty() {
         let decided: Vec<String> = decided.iter().map(ToString::to_string).collect();
         let decided = decided.join(", ");
-        output::note(&message::ShapeKept { ignored: &decided }.to_string());
+        output::note(message::ShapeKept { ignored: &decided });
     }
 }
 
@@ -164,16 +164,13 @@ pub fn announce(suggestion: &Suggestion, quiet: bool) {
             Some("char") => message::CharacterTokens.text(),
             Some(_) => message::BpeTokens.text(),
         };
-        output::note(
-            &message::ChosenModel {
-                n_layer: &(counts::Layers { n: model.n_layer as u64 }.to_string()),
-                n_head: &(counts::Heads { n: model.n_head as u64 }.to_string()),
-                n_embd: &model.n_embd,
-                block_size: &model.block_size,
-                tokens: &tokens,
-            }
-            .to_string(),
-        );
+        output::note(message::ChosenModel {
+            n_layer: &(counts::Layers { n: model.n_layer as u64 }.to_string()),
+            n_head: &(counts::Heads { n: model.n_head as u64 }.to_string()),
+            n_embd: &model.n_embd,
+            block_size: &model.block_size,
+            tokens: &tokens,
+        });
     }
     if let Some(Further { learning_rate, batch_size }) = suggestion.further {
         let (rate, rows) = (
@@ -181,34 +178,28 @@ pub fn announce(suggestion: &Suggestion, quiet: bool) {
             counts::Rows { n: config.train.batch_size as u64 }.to_string(),
         );
         match (learning_rate, batch_size) {
-            (true, true) => {
-                output::note(&message::FineTuningRateAndBatches { rate: &rate, rows: &rows }.to_string())
-            }
+            (true, true) => output::note(message::FineTuningRateAndBatches { rate: &rate, rows: &rows }),
             (true, false) => {
-                output::note(&message::FineTuningRate { rate: &rate }.to_string());
+                output::note(message::FineTuningRate { rate: &rate });
             }
-            (false, true) => output::note(&message::FineTuningBatches { rows: &rows }.to_string()),
+            (false, true) => output::note(message::FineTuningBatches { rows: &rows }),
             (false, false) => {}
         }
     }
     if suggestion.by_heart && config.train.best_by == BestBy::Answers {
-        output::note(message::AllQuestionsLearned.text());
+        output::note(message::AllQuestionsLearned);
     }
     if let Some(seconds) = suggestion.seconds {
         let steps = counts::Steps { n: config.train.max_iters }.to_string();
         let other = if seconds == 60.0 * MINUTES { message::SetMinutes.text() } else { "" };
-        output::note(
-            &message::EstimatedTime { steps: &steps, time: &duration(seconds), hint: &other }.to_string(),
-        );
+        output::note(message::EstimatedTime { steps: &steps, time: &duration(seconds), hint: &other });
     }
     match suggestion.enough {
         Some(epochs) if suggestion.further.is_some() => {
-            output::note(&message::EpochsBeforeForgetting { epochs: &epochs }.to_string())
+            output::note(message::EpochsBeforeForgetting { epochs: &epochs })
         }
-        Some(epochs) if suggestion.by_heart => {
-            output::note(&message::EpochsToMemorize { epochs: &epochs }.to_string())
-        }
-        Some(epochs) => output::note(&message::EpochsBeforeOverfitting { epochs: &epochs }.to_string()),
+        Some(epochs) if suggestion.by_heart => output::note(message::EpochsToMemorize { epochs: &epochs }),
+        Some(epochs) => output::note(message::EpochsBeforeOverfitting { epochs: &epochs }),
         None => {}
     }
 }

@@ -168,7 +168,7 @@ impl Observer for Watch {
             Event::Saving { .. } => self.show(&[message::Saving.text()]),
             // The one at the end has words of its own.
             Event::Sample { step, .. } if self.shows_end && self.bar.length() == Some(step) => {}
-            Event::Sample { text, .. } if !self.quiet => self.bar.suspend(|| output::quote(text)),
+            Event::Sample { text, .. } if !self.quiet => self.bar.suspend(|| output::note(text)),
             Event::Sample { .. } | Event::Saved { .. } => {}
             // Also to somebody who wants to hear nothing: something is lost.
             Event::Warning(warning) => self.bar.suspend(|| output::note(&local(warning))),

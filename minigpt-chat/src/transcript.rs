@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 
 /// A conversation with a model, and how its prompt ends.
 #[derive(Debug, Clone, Default)]
-pub struct Conversation {
+pub struct Transcript {
     /// The messages so far.
     pub messages: Vec<Message>,
     /// The functions that the model may call, each as OpenAI describes it. Only chat templates know them.
@@ -14,7 +14,7 @@ pub struct Conversation {
     /// Further values for a chat template, by name.
     pub values: Map<String, Json>,
     /// How the prompt ends.
-    pub end: ConversationEnd,
+    pub end: TranscriptEnd,
 }
 
 /// One message.
@@ -30,7 +30,7 @@ pub struct Message {
 
 /// How a prompt ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum ConversationEnd {
+pub enum TranscriptEnd {
     /// Where the model's next message begins.
     #[default]
     Answer,
@@ -53,18 +53,18 @@ impl From<&Turn> for Message {
     }
 }
 
-impl From<&[Turn]> for Conversation {
+impl From<&[Turn]> for Transcript {
     fn from(turns: &[Turn]) -> Self {
         Self { messages: turns.iter().map(Message::from).collect(), ..Self::default() }
     }
 }
 
-impl Conversation {
+impl Transcript {
     /// The text with which the model's next message begins, if the prompt ends inside that message.
     pub fn answer_prefix(&self) -> Option<&str> {
         match &self.end {
-            ConversationEnd::Within(text) => Some(text),
-            ConversationEnd::Answer | ConversationEnd::Nothing => None,
+            TranscriptEnd::Within(text) => Some(text),
+            TranscriptEnd::Answer | TranscriptEnd::Nothing => None,
         }
     }
 
