@@ -285,7 +285,7 @@ mod tests {
         assert_eq!((config.train.max_iters, config.train.lr_decay_iters), (1000, Some(1000)));
         for value in ["1.5", "1e300", "nan"] {
             let error = read(text, &[&format!("max_iters={value}")]).unwrap_err().to_string();
-            assert!(error.starts_with("train.max_iters = ") && error.contains("a whole number"), "{error}");
+            assert!(error.starts_with("train.max_iters is ") && error.contains("a whole number"), "{error}");
         }
     }
 
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(length("epochs = 2", &["train.max-iters=9"]).unwrap(), (None, 9));
         assert_eq!(length("max_iters = 9\nepochs = 2", &["max_iters=7"]).unwrap(), (None, 7));
         for refused in [length("max_iters = 9\nepochs = 2", &[]), length("", &["epochs=2", "max_iters=3"])] {
-            assert!(refused.unwrap_err().to_string().contains("name one of them"));
+            assert!(refused.unwrap_err().to_string().contains("give only one of them"));
         }
         // What a run writes into its folder can be given to another run; older runs wrote both.
         let config = read(&format!("{data}epochs = 2"), &[]).unwrap();
@@ -415,21 +415,20 @@ mod tests {
     fn mistakes_name_the_section_and_the_nearest_key() {
         let refused = |text: &str, changes: &[&str]| read(text, changes).unwrap_err().to_string();
         let data = "[data]\npath = \"a\"\n";
-        assert_eq!(
-            refused(&format!("{data}[train]\nmax_iter = 3"), &[]),
-            "there is no setting train.max_iter; did you mean train.max_iters?"
+        let unknown = refused(&format!("{data}[train]\nmax_iter = 3"), &[]);
+        assert!(
+            unknown.contains("unknown setting train.max_iter; did you mean train.max_iters?"),
+            "{unknown}"
         );
-        assert!(refused(&format!("{data}[training]"), &[]).contains("there is no section [training]"));
-        assert!(refused("", &[]).contains("data.path is missing"));
-        assert_eq!(
-            refused(&format!("{data}[train]\nwandb_log = true"), &[]),
-            "there is no setting train.wandb_log"
-        );
+        assert!(refused(&format!("{data}[training]"), &[]).contains("unknown section [training]"));
+        assert!(refused("", &[]).contains("data.path is not set"));
+        let unknown = refused(&format!("{data}[train]\nwandb_log = true"), &[]);
+        assert!(unknown.contains("unknown setting train.wandb_log\n"), "{unknown}");
         assert!(refused(data, &["max_iter=3"]).ends_with("did you mean train.max_iters?"));
         assert!(refused(data, &["train.n_layer=3"]).ends_with("did you mean model.n_layer?"));
-        assert!(refused(data, &["train.max_iters=many"]).contains("train.max_iters = \"many\""));
+        assert!(refused(data, &["train.max_iters=many"]).contains("train.max_iters is \"many\""));
         assert!(refused(data, &["train.optimizer=sgd"]).contains("muon"));
-        assert!(refused(data, &["model.init=xavier"]).contains("model.init = \"xavier\""));
+        assert!(refused(data, &["model.init=xavier"]).contains("model.init is \"xavier\""));
         assert!(refused(data, &["model.init=xavier"]).contains("pytorch"));
     }
 }
