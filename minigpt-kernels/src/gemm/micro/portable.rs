@@ -68,26 +68,19 @@ unsafe fn panel<W: PanelFormat, const R: usize>(tile: &Tile<W>, panel: usize, co
             sums = from_fn(|i| row(i).cast::<PanelLine>().read_unaligned());
         }
         let mut at = a.at;
-        let mut add = |line: &PanelLine| {
-            for (i, sums) in sums.iter_mut().enumerate() {
-                let a = *at.add(i * a.row);
-                for j in 0..COLUMNS {
-                    sums[j] = multiply_add(a, line[j], sums[j]);
-                }
-            }
-            at = at.wrapping_add(a.step);
-        };
         let Panel { units, side } = tile.panels[panel];
+        // Once for all units, or each step would clear it.
+        let mut lines = [[0f32; COLUMNS]; 32];
         for unit in units {
-            // One line by itself, or the compiler would clear all 32 at each step.
-            if W::STEPS == 1 {
-                let mut line = [[0f32; COLUMNS]];
-                unit.expand(side, &mut line);
-                add(&line[0]);
-            } else {
-                let mut lines = [[0f32; COLUMNS]; 32];
-                unit.expand(side, &mut lines[..W::STEPS]);
-                lines[..W::STEPS].iter().for_each(&mut add);
+            unit.expand(side, &mut lines[..W::STEPS]);
+            for line in &lines[..W::STEPS] {
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    let a = *at.add(i * a.row);
+                    for j in 0..COLUMNS {
+                        sums[j] = multiply_add(a, line[j], sums[j]);
+                    }
+                }
+                at = at.wrapping_add(a.step);
             }
         }
         for (i, sums) in sums.iter_mut().enumerate() {
