@@ -209,6 +209,16 @@ fn what_belongs_in_one_place_is_in_one_place() {
     assert_eq!(offenders(&libraries, &printing, &[]), none, "printing");
 }
 
+/// A new instruction set must be a new file in a `micro/` folder and a new table in `cpu.rs`.
+#[test]
+fn only_micro_kernels_and_the_cpu_table_name_instruction_sets() {
+    let names = ["target_arch", "target_feature", "is_x86_feature_detected", "std::arch", "core::arch"];
+    let all = offenders(&["minigpt-kernels"], &names, &[]);
+    let (micro, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|path| path.contains("/micro/"));
+    assert_eq!(others, ["minigpt-kernels/src/cpu.rs"]);
+    assert!(micro.len() >= 4, "the scan sees too little: {micro:?}");
+}
+
 /// The names of variables in the files that read the environment.
 fn variables_read() -> BTreeMap<String, String> {
     let mut read = BTreeMap::new();

@@ -220,7 +220,7 @@ unsafe fn tile(
     let panels = panels.map(Panel::from);
     // SAFETY: the caller's.
     unsafe {
-        rows_times_panels(Tile { output, rows, columns, scale: 1.0, continues, streams: false, a, panels })
+        rows_times_panels(Tile { output, rows, columns, scale: 1.0, continues, streams: false, a, panels });
     }
 }
 

@@ -25,8 +25,6 @@ const HEIGHT: usize = 264;
 const WIDTH: usize = 4096;
 /// Up to this many rows are read where they are; of more, a block is packed first if it is used often enough.
 pub const FEW_ROWS: usize = 24;
-/// Up to this many rows, a weight that would have to be packed is streamed: twice as fast for one row, as fast for four.
-const STREAMED: usize = 4;
 /// Columns at a time where a weight is streamed: four of its rows and the sums stay in the L1 cache.
 const STRIP: usize = 1024;
 /// Columns at a time if there are few rows: what was packed is still in the L2 cache.
@@ -143,10 +141,11 @@ impl<'a, B: Weight> Product<'a, B> {
     /// # Safety
     /// As for [`Product::run`], for these rows and columns. The first column is a multiple of 32.
     pub unsafe fn part(&self, rows: Range<usize>, columns: Range<usize>) {
-        let streamed = rows.len() <= STREAMED && self.a.column_stride == 1 && self.epilogue.scale == 1.0;
-        if let Some(weight) = self.b.contiguous_rows().filter(|_| streamed && !columns.is_empty()) {
+        // Packing a weight takes one row twice the time of the product itself.
+        let one = rows.len() == 1 && self.a.column_stride == 1 && self.epilogue.scale == 1.0;
+        if let Some(weight) = self.b.contiguous_rows().filter(|_| one) {
             // SAFETY: the caller's.
-            return unsafe { self.stream(rows, columns, weight) };
+            return unsafe { self.stream(rows.start, columns, weight) };
         }
         let (k, few) = (self.a.columns, rows.len() <= FEW_ROWS);
         let width = match (few, B::KEPT) {
@@ -154,10 +153,7 @@ impl<'a, B: Weight> Product<'a, B> {
             (true, false) => even(columns.len(), WIDTH_FOR_FEW_ROWS, TILE_COLUMNS),
             (false, _) => even(columns.len(), WIDTH, TILE_COLUMNS),
         };
-        let (height, depth) = (
-            even(rows.len(), if variant() & 2 != 0 { 192 } else { HEIGHT }, self.kernels.gemm.rows),
-            inner_steps(k),
-        );
+        let (height, depth) = (even(rows.len(), HEIGHT, self.kernels.gemm.rows), inner_steps(k));
         let in_place = self.a.column_stride == 1 && (few || columns.len() <= NARROW);
         SCRATCH.with_borrow_mut(|Scratch { rows: packed, panels, expanded }| {
             for columns in blocks(columns, width) {
@@ -175,40 +171,31 @@ impl<'a, B: Weight> Product<'a, B> {
         });
     }
 
-    /// The product of very few rows with a weight that is not packed, but read once in the order in which it lies in memory.
+    /// The product of one row with a weight that is not packed, but read once in the order in which it lies in memory.
     ///
     /// # Safety
     /// As for [`Product::part`].
-    unsafe fn stream(&self, rows: Range<usize>, columns: Range<usize>, weight: Matrix) {
-        let (k, n, add_rows) = (self.a.columns, columns.len(), self.kernels.gemm.add_rows);
+    unsafe fn stream(&self, row: usize, columns: Range<usize>, weight: Matrix) {
+        let (k, n) = (self.a.columns, columns.len());
         // SAFETY: the part lies inside the output.
-        let output = unsafe { self.output.part(rows.start, columns.start) };
-        let (a, weight) = (self.a.part(rows, 0..k), weight.part(0..k, columns));
+        let output = unsafe { self.output.part(row, columns.start) };
+        let (a, weight) = (self.a.row(row), weight.part(0..k, columns));
         SCRATCH.with_borrow_mut(|scratch| {
-            let sums = scratch.panels.room(a.rows * n);
+            let sums = scratch.panels.room(n);
             for block in blocks(0..k.max(1), inner_steps(k)) {
                 sums.fill(0.0);
                 for steps in blocks(block.start..block.end.min(k), 4) {
                     for strip in blocks(0..n, STRIP) {
                         let weight = weight.part(steps.clone(), strip.clone());
-                        for (i, sums) in sums.chunks_exact_mut(n).enumerate() {
-                            add_rows(&mut sums[strip.clone()], &a.row(i)[steps.clone()], weight);
-                        }
+                        (self.kernels.gemm.add_rows)(&mut sums[strip], &a[steps.clone()], weight);
                     }
                 }
-                for (i, sums) in sums.chunks_exact(n).enumerate() {
-                    // SAFETY: the output and its base have this row, with n columns.
-                    unsafe {
-                        let output = output.part(i, 0);
-                        let base = if block.start > 0 { output.added().base } else { output.base };
-                        for (j, sum) in sums.iter().enumerate() {
-                            *output.to.add(j) = base.map_or(*sum, |(base, _)| *base.add(j) + *sum);
-                        }
-                    }
+                let base = if block.start > 0 { output.added().base } else { output.base };
+                for (j, sum) in sums.iter().enumerate() {
+                    // SAFETY: the row of the output and of its base has n columns.
+                    unsafe { *output.to.add(j) = base.map_or(*sum, |(base, _)| *base.add(j) + *sum) };
                 }
             }
-            // SAFETY: as above; all inner steps are summed.
-            unsafe { self.epilogue.finish(output, a.rows, n) };
         });
     }
 
@@ -279,9 +266,6 @@ impl<'a, B: Weight> Product<'a, B> {
                     };
                     self.tiles(kernels.f32.tile, output, size, a, [left, right]);
                 }
-                if steps.end == self.a.columns {
-                    self.epilogue.finish(output, rows.len(), width);
-                }
             }
         }
     }
@@ -308,7 +292,7 @@ impl<'a, B: Weight> Product<'a, B> {
                     columns,
                     scale: self.epilogue.scale,
                     continues: false,
-                    streams: B::KEPT && a.first.step == 1 || variant() & 1 != 0,
+                    streams: B::KEPT && a.first.step == 1,
                     a: TileRows { at, ..a.first },
                     panels,
                 });
@@ -344,9 +328,4 @@ fn blocks(range: Range<usize>, size: usize) -> impl Iterator<Item = Range<usize>
         start = block.end;
         (!block.is_empty()).then_some(block)
     })
-}
-
-fn variant() -> usize {
-    static V: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    *V.get_or_init(|| std::env::var("VARIANT").ok().and_then(|x| x.parse().ok()).unwrap_or(0))
 }

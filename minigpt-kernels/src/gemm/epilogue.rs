@@ -1,8 +1,5 @@
 //! Where a product goes, and what is done with its elements on the way.
 
-use crate::ops::activation::Activation;
-use crate::simd;
-
 /// Where a product goes, and what it is added to.
 #[derive(Clone, Copy)]
 pub struct Output {
@@ -38,34 +35,16 @@ impl Output {
     }
 }
 
-/// What is done with the elements of a product beside adding the base: `activation(base + scale · a · b)`.
+/// What a tile does with its sums before it stores them: `base + scale · a · b`.
 #[derive(Clone, Copy)]
 pub struct Epilogue {
     pub scale: f32,
-    /// Applied to the elements of a few panels as soon as all their inner steps are summed, while they are in the L1 or L2
-    /// cache.
-    pub activation: Option<Activation>,
-    /// Leaves out tiles that lie above the diagonal.
+    /// Leaves out tiles that lie above the diagonal: the caller mirrors a product that is known to be symmetric.
     pub lower: bool,
 }
 
 impl Default for Epilogue {
     fn default() -> Self {
-        Self { scale: 1.0, activation: None, lower: false }
-    }
-}
-
-impl Epilogue {
-    /// Finishes elements whose inner steps are all summed.
-    ///
-    /// # Safety
-    /// The output has these rows and columns, all with values, and no other thread uses them.
-    pub unsafe fn finish(&self, output: Output, rows: usize, columns: usize) {
-        let Some(activation) = self.activation else { return };
-        for i in 0..rows {
-            // SAFETY: the caller's.
-            let row = unsafe { std::slice::from_raw_parts_mut(output.to.add(i * output.stride), columns) };
-            simd::vectorized(|| activation.apply(row));
-        }
+        Self { scale: 1.0, lower: false }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | entry point | threads |
 //! |---|---|
-//! | [`new_product`]: `activation(a · b + bias)` in a new buffer | all |
+//! | [`new_product`]: `a · b + bias` in a new buffer | all |
 //! | [`add_product`]: `dst += a · b` | all |
 //! | [`product`]: `dst = scale · a · b` or `dst += scale · a · b` | one |
 //! | [`symmetric_product`]: `dst = a · b`, known to be symmetric | one |
@@ -20,7 +20,6 @@ pub mod micro;
 pub mod pack;
 
 use crate::cpu::kernels;
-use crate::ops::activation::Activation;
 use driver::{Product, parts};
 use epilogue::{Epilogue, Output};
 use formats::{COLUMNS, PanelLine};
@@ -30,19 +29,13 @@ use pack::Weight;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// `activation(a · b + bias)` in a new buffer, on the threads of the current pool.
-pub fn new_product<B: Weight>(
-    a: Matrix,
-    b: &B,
-    bias: Option<&[f32]>,
-    activation: Option<Activation>,
-) -> Vec<f32> {
+/// `a · b + bias` in a new buffer, on the threads of the current pool.
+pub fn new_product<B: Weight>(a: Matrix, b: &B, bias: Option<&[f32]>) -> Vec<f32> {
     let (m, n) = (a.rows, b.shape().1);
     assert!(bias.is_none_or(|bias| bias.len() == n), "the size of a bias");
     let mut y = Vec::with_capacity(m * n);
     let base = bias.map(|bias| (bias.as_ptr(), 0));
     let product = Product::new(a, b, Output { to: y.as_mut_ptr(), stride: n, base });
-    let product = Product { epilogue: Epilogue { activation, ..Epilogue::default() }, ..product };
     // SAFETY: `y` has room for m·n elements, all of which the product writes before it reads them.
     unsafe {
         product.run(parts_of::<B>(m * n * a.columns));

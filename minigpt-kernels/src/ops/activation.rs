@@ -19,18 +19,6 @@ pub enum Activation {
     Relu,
 }
 
-impl Activation {
-    /// Applies it in place. For [`simd::vectorized`].
-    #[inline(always)]
-    pub(crate) fn apply(self, x: &mut [f32]) {
-        match self {
-            Self::GeluNew => x.iter_mut().for_each(|x| *x = gelu_new_with_slope(*x).0),
-            Self::Gelu => x.iter_mut().for_each(|x| *x = gelu_with_slope(*x).0),
-            Self::Relu => x.iter_mut().for_each(|x| *x = relu_with_slope(*x).0),
-        }
-    }
-}
-
 /// √(2/π), of the tanh form of GELU.
 const SQRT_2_OVER_PI: f32 = 0.797_884_6;
 /// 1/√(2π), the height of the normal density at 0.

@@ -65,7 +65,7 @@ pub(crate) fn forward(x: Matrix, weight: Matrix, bias: Option<&[f32]>) -> Result
     if x.columns != weight.rows {
         candle_core::bail!("a layer for rows of {} got rows of {}", weight.rows, x.columns);
     }
-    Ok(new_product(x, &weight, bias, None))
+    Ok(new_product(x, &weight, bias))
 }
 
 impl Linear {
@@ -80,12 +80,12 @@ impl Linear {
                 WeightLayout::OutIn => (dy.t(), x),
             };
             let w = self.layout.in_out(Matrix::new(w, shape.0, shape.1, shape.1));
-            let dx = new_product(dy, &w.t(), None, None);
+            let dx = new_product(dy, &w.t(), None);
             if !gradient_buffers::collects(weight) {
-                return Ok((dx, Some(new_product(left, &right, None, None))));
+                return Ok((dx, Some(new_product(left, &right, None))));
             }
             gradient_buffers::accumulate(weight, |before| match before {
-                None => new_product(left, &right, None, None),
+                None => new_product(left, &right, None),
                 Some(mut sum) => {
                     add_product(&mut sum, left, right);
                     sum

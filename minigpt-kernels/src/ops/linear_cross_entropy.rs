@@ -99,7 +99,7 @@ impl Rows<'_> {
         for first in (0..n).step_by(at_once) {
             let rows = first..(first + at_once).min(n);
             let x = self.x.part(rows.clone(), 0..width);
-            let mut logits = new_product(x, &self.w, self.bias, None);
+            let mut logits = new_product(x, &self.w, self.bias);
             let targets = &self.targets[rows.clone()];
             losses_and_slopes(&mut logits, vocab_size, targets, &mut losses[rows], with_gradients);
             if with_gradients {
@@ -114,7 +114,7 @@ impl Rows<'_> {
         let vocab_size = self.w.columns;
         let db = || self.bias.map_or_else(Vec::new, |_| column_sums(dlogits, vocab_size));
         let dlogits = Matrix::new(dlogits, x.rows, vocab_size, vocab_size);
-        let mut dx = new_product(dlogits, &self.w.t(), None, None);
+        let mut dx = new_product(dlogits, &self.w.t(), None);
         let (left, right) = match self.layout {
             WeightLayout::InOut => (x.t(), dlogits),
             WeightLayout::OutIn => (dlogits.t(), x),
@@ -122,7 +122,7 @@ impl Rows<'_> {
         match gradients {
             None => {
                 dx.reserve_exact((self.x.rows - x.rows) * x.columns);
-                *gradients = Some(Gradients { dx, dw: new_product(left, &right, None, None), db: db() });
+                *gradients = Some(Gradients { dx, dw: new_product(left, &right, None), db: db() });
             }
             Some(sum) => {
                 sum.dx.extend(dx);

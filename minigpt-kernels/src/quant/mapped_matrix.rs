@@ -179,7 +179,7 @@ pub fn mapped_linear(
     let product = |x: &[f32], bias: Option<&[f32]>| {
         let x = Matrix::new(x, rows, width, width);
         match panels {
-            Some(panels) => Ok(new_product(x, panels, bias, None)),
+            Some(panels) => Ok(new_product(x, panels, bias)),
             None => forward(x, layout.in_out(weight.matrix_in_file()?), bias),
         }
     };

@@ -78,7 +78,7 @@ impl<W: PanelFormat> Blocks for Panels<W> {
     }
 
     fn product(&self, x: Matrix, _rows: usize, bias: Option<&[f32]>) -> Vec<f32> {
-        new_product(x, self, bias, None)
+        new_product(x, self, bias)
     }
 
     fn bytes(&self) -> Option<Cow<'_, [u8]>> {

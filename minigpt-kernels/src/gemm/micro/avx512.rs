@@ -135,12 +135,12 @@ unsafe fn rows<W: Load, const R: usize, const P: usize>(tile: &Tile<W>) {
                 }
             }
         }
-        let mut from = a.at;
-        let mut unit = |u: usize| {
+        let (mut from, streams) = (a.at, tile.streams);
+        for u in 0..units {
             let units: [&W; P] = from_fn(|p| panels[p].units.get_unchecked(u));
             let shared: [W::Shared; P] = from_fn(|p| units[p].shared(panels[p].side));
             for step in 0..W::STEPS {
-                if tile.streams {
+                if streams {
                     let ahead = AHEAD + step * size_of::<W>() / W::STEPS;
                     for unit in units.iter().step_by(W::SIDES) {
                         _mm_prefetch::<_MM_HINT_T0>(
@@ -157,13 +157,7 @@ unsafe fn rows<W: Load, const R: usize, const P: usize>(tile: &Tile<W>) {
                 }
                 from = from.wrapping_add(a.step);
             }
-        };
-        let even = units / 2 * 2;
-        for u in (0..even).step_by(2) {
-            unit(u);
-            unit(u + 1);
         }
-        (even..units).for_each(unit);
         let scale = _mm512_set1_ps(tile.scale);
         for (i, sums) in sums.into_iter().enumerate() {
             for (p, sum) in sums.into_iter().enumerate() {

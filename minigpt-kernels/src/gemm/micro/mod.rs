@@ -70,6 +70,7 @@ pub struct PanelKernels<W: 'static> {
 ///   uses only the first one);
 /// - `a` can be read for that many rows and the panels' inner steps, and `output` can be written for that many rows and columns;
 /// - `base` (or the output, if the tile continues) can be read for as many, and overlaps the output only in the same elements.
+#[derive(Clone, Copy)]
 pub struct Tile<'a, W> {
     pub output: Output,
     pub rows: usize,

@@ -69,11 +69,11 @@ unsafe fn panel<W: PanelFormat, const R: usize>(tile: &Tile<W>, panel: usize, co
         }
         let mut at = a.at;
         let Panel { units, side } = tile.panels[panel];
+        // Once for all units, or each step would clear it.
+        let mut lines = [[0f32; COLUMNS]; 32];
         for unit in units {
-            let mut lines = [[0f32; COLUMNS]; 32];
-            let lines = &mut lines[..W::STEPS];
-            unit.expand(side, lines);
-            for line in lines {
+            unit.expand(side, &mut lines[..W::STEPS]);
+            for line in &lines[..W::STEPS] {
                 for (i, sums) in sums.iter_mut().enumerate() {
                     let a = *at.add(i * a.row);
                     for j in 0..COLUMNS {
