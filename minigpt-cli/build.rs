@@ -13,8 +13,6 @@
 //! | `{files#file\|files}` | the same with a noun in the singular or plural: `1 file` |
 //! | `{{`, `}}` | a brace |
 
-#![expect(clippy::print_stdout, reason = "how a build script talks to cargo")]
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -148,12 +146,7 @@ fn format_of(place: &str, text: &str) -> Format {
             }
             None => {
                 let (name, spec) = hole.split_once(':').unwrap_or((hole, ""));
-                format.values.push(name.to_owned());
-                format.string.push_str(&if spec.is_empty() {
-                    "{}".to_owned()
-                } else {
-                    format!("{{:{spec}}}")
-                });
+                format.string.push_str(&format!("{{{hole}}}"));
                 (name, false, bound(spec))
             }
         };
@@ -222,7 +215,7 @@ fn message(place: &str, key: &str, english: &str, chinese: &str) -> String {
     };
     let arm = |format: &Format| {
         let values: String = format.values.iter().map(|value| format!(", {value}")).collect();
-        format!("write!(f, {:?}{values})", format.string)
+        format!("f.write_fmt(format_args!({:?}{values}))", format.string)
     };
     format!(
         r"

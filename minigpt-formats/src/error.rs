@@ -23,7 +23,7 @@ pub enum Error {
         /// The file or folder.
         path: PathBuf,
         /// What is wrong with it.
-        problem: ModelFileProblem,
+        problem: Box<ModelFileProblem>,
     },
     /// A file could not be read.
     #[error("{}: {problem}", path.display())]
@@ -104,7 +104,7 @@ pub enum ModelFileProblem {
 impl Error {
     /// A file or folder that is not what it should be.
     pub(crate) fn bad(path: &Path, problem: impl Into<ModelFileProblem>) -> Self {
-        Self::Bad { path: path.to_owned(), problem: problem.into() }
+        Self::Bad { path: path.to_owned(), problem: Box::new(problem.into()) }
     }
 
     /// A read that the system refused.

@@ -57,7 +57,7 @@ pub enum Error {
     ChatSetting(#[from] ChatSettingError),
     /// A model of the hub cannot be used.
     #[error(transparent)]
-    Hub(#[from] HubError),
+    Hub(Box<HubError>),
     /// A sweep cannot be planned or run.
     #[error(transparent)]
     Sweep(#[from] SweepError),
@@ -97,4 +97,10 @@ pub enum Error {
     /// Training failed.
     #[error(transparent)]
     Train(#[from] minigpt_train::Error),
+}
+
+impl From<HubError> for Error {
+    fn from(error: HubError) -> Self {
+        Self::Hub(Box::new(error))
+    }
 }

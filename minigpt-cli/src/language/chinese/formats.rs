@@ -445,7 +445,7 @@ mod tests {
     #[test]
     fn a_problem_deep_inside_a_file_is_chinese_throughout() {
         let problem = TorchProblem::from(PickleError { problem: PickleProblem::TooDeep, at: 7 });
-        let error = Error::Bad { path: "a.pt".into(), problem: problem.into() };
+        let error = Error::Bad { path: "a.pt".into(), problem: Box::new(problem.into()) };
         assert_eq!(error.to_string(), "a.pt: values are nested too deep (at byte 7)");
         assert_eq!(error.chinese(), "a.pt：值嵌套太深（第 7 个字节）");
     }
