@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 /// Inputs of an operation, each with its gradient.
-type Gradients = Vec<(Input, Tensor)>;
+type Gradients = Vec<(InputId, Tensor)>;
 
 /// Computes the gradients of an operation's inputs from that of its output.
 type Backward = Box<dyn FnOnce(&Tensor) -> Result<Gradients>>;
@@ -25,12 +25,12 @@ struct Recorded {
 
 /// An input of an operation, without its elements: a tensor that no backward pass asks for is not kept in memory.
 #[derive(Clone, Copy)]
-struct Input {
+struct InputId {
     id: TensorId,
     is_variable: bool,
 }
 
-impl From<&Tensor> for Input {
+impl From<&Tensor> for InputId {
     fn from(x: &Tensor) -> Self {
         Self { id: x.id(), is_variable: x.is_variable() }
     }
@@ -84,7 +84,7 @@ impl Tape {
         if !outputs.contains(&scalar.id()) {
             candle_core::bail!("the scalar of a recorded pass was made by an operation that is not recorded");
         }
-        let ends_at = |x: &Input| x.is_variable || self.constants.contains(&x.id);
+        let ends_at = |x: &InputId| x.is_variable || self.constants.contains(&x.id);
         let mut gradients: HashMap<TensorId, Tensor> = HashMap::new();
         gradients.insert(scalar.id(), scalar.ones_like()?);
         let (done, mut collected) = gradient_buffers::collect(|| -> Result<_> {
@@ -125,7 +125,7 @@ pub(super) fn push_backward(
     output: &Tensor,
     backward: impl FnOnce(&Tensor) -> Result<Vec<Option<Tensor>>> + 'static,
 ) {
-    let inputs: Vec<_> = inputs.iter().map(|&x| Input::from(x)).collect();
+    let inputs: Vec<_> = inputs.iter().map(|&x| InputId::from(x)).collect();
     push(name, output, move |dy| {
         let gradients = inputs.into_iter().zip(backward(dy)?);
         Ok(gradients.filter_map(|(x, dx)| Some((x, dx?))).collect())

@@ -62,7 +62,7 @@ impl<L: CacheLine> KeyValuePanels<L> {
             }
             row += run.tokens.len();
         }
-        let batch = Batch { qkv, width: 3 * h * d, d, capacity, out: out.as_mut_ptr(), c: h * d };
+        let batch = AttentionBatch { qkv, width: 3 * h * d, d, capacity, out: out.as_mut_ptr(), c: h * d };
         let attend = |task: &Task| {
             let (keys, values) = (&self.keys[task.keys.clone()], &self.values[task.values.clone()]);
             // SAFETY: `KeyValues` has checked that the tokens lie inside of `qkv` and that their slots have room for them; `out`
@@ -92,7 +92,7 @@ struct Task {
 }
 
 /// The batch that all tasks share.
-struct Batch<'a> {
+struct AttentionBatch<'a> {
     /// (N, 3·C)
     qkv: &'a [f32],
     width: usize,
@@ -104,9 +104,9 @@ struct Batch<'a> {
 }
 
 // SAFETY: tasks write disjoint parts of the output.
-unsafe impl Sync for Batch<'_> {}
+unsafe impl Sync for AttentionBatch<'_> {}
 
-impl Batch<'_> {
+impl AttentionBatch<'_> {
     /// # Safety
     /// The tokens of the task lie inside of `qkv` and of the output, and its keys and values have been written.
     unsafe fn attend<L: CacheLine>(&self, task: &Task, keys: &[L], values: &[L], scratch: &mut Scratch) {
@@ -141,7 +141,7 @@ impl Batch<'_> {
     /// q · kᵀ for all keys up to the last query's own. Scores beyond a query's own position are meaningless.
     ///
     /// # Safety
-    /// As for [`Batch::attend`]; the output has a row for each query.
+    /// As for [`AttentionBatch::attend`]; the output has a row for each query.
     unsafe fn scores(&self, task: &Task, keys: &[PanelLine], output: Output) {
         let q = &self.qkv[task.qkv * self.width + task.head * self.d..];
         let q = TileRows { at: q.as_ptr(), row: self.width, step: 1 };
@@ -169,7 +169,7 @@ impl Batch<'_> {
     /// strips of the values are `apart` lines from each other.
     ///
     /// # Safety
-    /// As for [`Batch::attend`]; the weights have a row for each query.
+    /// As for [`AttentionBatch::attend`]; the weights have a row for each query.
     unsafe fn mix(
         &self,
         task: &Task,

@@ -114,9 +114,9 @@ impl BlockFormat {
                 let mut integers = u32::from_le_bytes(*integers);
                 for (plane, bits) in self.bits.into_iter().enumerate().filter(|(_, bits)| *bits > 0) {
                     let (at, shift) = self.word_at(group, plane, word);
-                    let word = (integers & word_mask(bits)) << shift;
-                    let to = &mut panel_block[at + 4 * row..][..4];
-                    to.iter_mut().zip(word.to_le_bytes()).for_each(|(to, byte)| *to |= byte);
+                    let to = &mut panel_block[at + 4 * row..].as_chunks_mut::<4>().0[0];
+                    let word = u32::from_le_bytes(*to) | (integers & word_mask(bits)) << shift;
+                    *to = word.to_le_bytes();
                     integers >>= bits % 8;
                 }
             }

@@ -44,7 +44,7 @@ impl BlockPanels {
 
         let x = EightBitRows::new(x, format.weights());
         let mut y: Vec<f32> = Vec::with_capacity(m * n);
-        let output = Output(y.as_mut_ptr());
+        let output = OutputPointer(y.as_mut_ptr());
         split(0..n.div_ceil(ROWS), parts(m * n * k, ALONE, TASK), &|panels: Range<usize>| {
             for panel in panels {
                 let columns = panel * ROWS..n.min((panel + 1) * ROWS);
@@ -70,12 +70,12 @@ impl BlockPanels {
 }
 
 /// The output (rows, out), which threads share.
-struct Output(*mut f32);
+struct OutputPointer(*mut f32);
 
 // SAFETY: threads write different columns.
-unsafe impl Sync for Output {}
+unsafe impl Sync for OutputPointer {}
 
-impl Output {
+impl OutputPointer {
     /// # Safety
     /// There is room for these elements, which no other thread writes.
     unsafe fn write(&self, at: usize, elements: &[f32]) {

@@ -15,12 +15,12 @@ use super::block_panels::{Chunk, ROWS};
 use std::ops::Range;
 
 /// A few rows of activations times a panel: `y[i]` is row `rows.start + i`.
-pub type Tile = fn(panel: &[Chunk], x: &EightBitRows, rows: Range<usize>, y: &mut [[f32; ROWS]]);
+pub type TileFn = fn(panel: &[Chunk], x: &EightBitRows, rows: Range<usize>, y: &mut [[f32; ROWS]]);
 
 /// The micro-kernels of an instruction set.
 pub struct Kernels {
     /// A tile for each of [`FORMATS`].
-    pub tiles: [Tile; FORMATS.len()],
+    pub tiles: [TileFn; FORMATS.len()],
     /// The most rows of a tile whose blocks are one group, and of others.
     pub tile_rows: [usize; 2],
 }
