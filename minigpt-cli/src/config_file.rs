@@ -29,7 +29,7 @@ pub fn open(name: &Path, changes: &[String]) -> Result<Opened> {
             let named = |change: &String| change.trim_start().starts_with("train.seed");
             if asks_for_a_seed(&path) && !changes.iter().any(named) {
                 let seed = numbers::draw_seed();
-                output::note(&SeedDrawn { seed }.to_string());
+                output::note(SeedDrawn { seed }.to_string());
                 changes.push(format!("train.seed={seed}"));
             }
             RunConfig::read_open(&path, &changes)?

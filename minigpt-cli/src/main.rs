@@ -107,7 +107,7 @@ fn run() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return usage(&error),
     };
-    notes.iter().for_each(|note| output::note(note));
+    notes.iter().for_each(output::note);
     match prepare(cli.threads).and_then(|()| cli.command.run()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
@@ -161,7 +161,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             output::note(language::page(&language::clap_error(error)).trim_end());
             Ok(())
         }
-        (Language::Zh, false) => output::text(&language::page(&language::clap_error(error))),
+        (Language::Zh, false) => output::text(language::page(&language::clap_error(error))),
     };
     let missing = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
     if error.kind() == ErrorKind::MissingRequiredArgument && missing.contains("<MODEL>") {
@@ -185,7 +185,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(closed) {
         return ExitCode::SUCCESS;
     }
-    output::note(&language::error(error));
+    output::note(language::error(error));
     if let Some(hint) = hint(error) {
         output::note(&hint);
     }

@@ -78,7 +78,7 @@ impl ProductArgs {
         if self.exact && !model.gpt.element_types().into_iter().any(ElementType::is_quantized) {
             output::note(message::ExactWithoutEffect { path: place.display() });
         }
-        model.warnings().iter().for_each(|warning| output::note(&local(warning)));
+        model.warnings().iter().for_each(|warning| output::note(local(warning)));
         Ok(model)
     }
 }
@@ -149,7 +149,7 @@ impl Fetching {
                 output::note(message::Damaged { file, problem: local(&problem) });
             }
             DownloadEvent::Retrying { problem } => {
-                output::note(message::Retrying { file, problem: local(&problem) })
+                output::note(message::Retrying { file, problem: local(&problem) });
             }
         }
     }

@@ -42,7 +42,7 @@ const INPUTS: &[(&str, &str, &[&str])] = &[
 
 /// Parses a command line, the program's name first.
 pub fn parse(typed: impl IntoIterator<Item = OsString>) -> Result<Parsed> {
-    let Matched { path, matches } = matched(typed.into_iter().collect())?;
+    let Matched { path, matches } = matched(&typed.into_iter().collect::<Vec<_>>())?;
     let mut cli = Cli::from_arg_matches(&matches)?;
     let inner = of_command(&matches);
     let mut notes: Vec<String> = without_effect::notes(&path, inner).collect();
@@ -62,9 +62,9 @@ struct Matched {
     matches: ArgMatches,
 }
 
-fn matched(typed: Vec<OsString>) -> Result<Matched> {
-    let mut program = program(&typed);
-    let (command, path, words) = subcommand(&program, &typed);
+fn matched(typed: &[OsString]) -> Result<Matched> {
+    let mut program = program(typed);
+    let (command, path, words) = subcommand(&program, typed);
     let (command, path) = (command.clone(), path.join(" "));
     let (before, after) = typed.split_at(words);
     let words: Vec<OsString> =
@@ -74,7 +74,7 @@ fn matched(typed: Vec<OsString>) -> Result<Matched> {
         ErrorKind::MissingSubcommand => {
             program.try_get_matches_from_mut(words.iter().take_while(|word| !dashes::is_option(word)))
         }
-        _ => Err(with_tip(error, &command, &path, &typed)),
+        _ => Err(with_tip(error, &command, &path, typed)),
     })?;
     effect::check(&program, &matches)?;
     Ok(Matched { path, matches })

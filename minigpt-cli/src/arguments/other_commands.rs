@@ -3,7 +3,9 @@
 use crate::language::messages::arguments as message;
 
 /// Names of commands, and the tip for them.
-const COMMANDS: &[(&[&str], fn() -> String)] = &[
+type Tip = (&'static [&'static str], fn() -> String);
+
+const COMMANDS: &[Tip] = &[
     (&["pull"], || message::TipPull.to_string()),
     (&["push"], || message::TipPush.to_string()),
     (&["show"], || message::TipShow.to_string()),

@@ -8,8 +8,8 @@ fn words(line: &str) -> Vec<OsString> {
 }
 
 /// The arguments that a line gives, as `id=value`, sorted.
-fn given(words: Vec<OsString>) -> Vec<String> {
-    let Matched { matches, .. } = matched(words.clone()).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+fn given(words: &[OsString]) -> Vec<String> {
+    let Matched { matches, .. } = matched(words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
     let inner = of_command(&matches);
     let ids =
         inner.ids().map(clap::Id::as_str).filter(|id| !id.starts_with(|c: char| c.is_ascii_uppercase()));
@@ -42,7 +42,7 @@ fn refused(line: &str) -> String {
 }
 
 fn assert_same(typed: &str, plain: &str) {
-    assert_eq!(given(words(typed)), given(words(plain)), "{typed} is not {plain}");
+    assert_eq!(given(&words(typed)), given(&words(plain)), "{typed} is not {plain}");
 }
 
 fn assert_refused(lines: &[(&str, &str)]) {
@@ -66,7 +66,7 @@ fn the_main_input_may_be_named_by_an_option() {
     ] {
         assert_same(typed, plain);
     }
-    assert_eq!(given(words("m tokenizer encode --model a")), ["model=a"]);
+    assert_eq!(given(&words("m tokenizer encode --model a")), ["model=a"]);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn settings_of_sample_py_are_understood() {
 fn a_text_that_begins_with_a_dash_is_a_value() {
     for text in ["---", "-->", "-你好", "-5x", "--- x", "-5 degrees", ""] {
         let typed = ["m", "generate", "a", "--prompt", text].map(OsString::from).to_vec();
-        assert_eq!(given(typed), ["model=a".to_owned(), format!("prompt={text}")]);
+        assert_eq!(given(&typed), ["model=a".to_owned(), format!("prompt={text}")]);
         let typed = ["m", "run", "a", text, "b", "-n", "5"].map(OsString::from).to_vec();
         let words = [format!("words={text}"), "words=b".to_owned()];
         let mut want = ["max_new_tokens=5".to_owned(), "model=a".to_owned()]
@@ -122,7 +122,7 @@ fn a_text_that_begins_with_a_dash_is_a_value() {
             .chain(words)
             .collect::<Vec<_>>();
         want.sort();
-        assert_eq!(given(typed), want);
+        assert_eq!(given(&typed), want);
     }
     assert!(
         refused("m run a --prompt --foo").contains("--foo")

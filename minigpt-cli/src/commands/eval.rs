@@ -140,7 +140,7 @@ pub fn run(args: &EvalArgs) -> Result<()> {
     };
     // One token of a sequence is only a target, so a context of T holds T + 1 of them.
     let (opened, damage) = open(args, &model, loss_on, block_size + 1)?;
-    damage.iter().for_each(|damage| output::note(&local(damage)));
+    damage.iter().for_each(|damage| output::note(local(damage)));
     let report = match opened {
         Opened::Text(tokens) => {
             check_of_text(args)?;
@@ -165,7 +165,7 @@ pub fn run(args: &EvalArgs) -> Result<()> {
             }
         }
     };
-    if args.json { output::json(&report) } else { output::text(&describe(args, &report)) }
+    if args.json { output::json(&report) } else { output::text(describe(args, &report)) }
 }
 
 /// Refuses options that say nothing about running text: it has no answers, and its validation part is its end, without a draw.
@@ -227,7 +227,7 @@ fn open(
     };
     let corpus = Corpus::open(args.data(), &options).context(message::DataUnreadable)?;
     if let Some(note) = corpus.tokenizer.as_ref().and_then(|tokenizer| corpus.unknown.note(tokenizer)) {
-        output::note(&local(&note));
+        output::note(local(&note));
     }
     let nothing = || message::NoSuchPart { data: &args.data().display() }.to_string();
     let opened = match (corpus.parts, part) {

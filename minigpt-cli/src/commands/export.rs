@@ -113,7 +113,7 @@ pub fn run(args: &ExportArgs) -> Result<()> {
         largest_difference: converted.largest_difference,
         notes: converted.notes,
     };
-    if args.json { output::json(&answer) } else { output::text(&describe(&answer, &place, &model)) }
+    if args.json { output::json(&answer) } else { output::text(describe(&answer, &place, &model)) }
 }
 
 /// For whom to write a model; none for its vocabulary alone.

@@ -165,7 +165,7 @@ pub fn run(args: &ImportArgs) -> Result<()> {
         notes,
     };
     let prompt = shell::prompt(tokenizer.as_ref(), "The");
-    if args.json { output::json(&answer) } else { output::text(&describe(&answer, model.config(), &prompt)) }
+    if args.json { output::json(&answer) } else { output::text(describe(&answer, model.config(), &prompt)) }
 }
 
 /// The shape of a model: `12 layers, 12 heads, width 768`.

@@ -122,7 +122,7 @@ pub fn run(args: &PlanArgs) -> Result<()> {
     let answers = answers.collect::<Result<Vec<_>>>()?;
     match &answers[..] {
         [one] if args.json => output::json(one),
-        [one] => output::text(&describe(one)),
+        [one] => output::text(describe(one)),
         _ if args.json => output::json(&serde_json::json!({ "models": answers })),
         _ => output::text(&(sizes(&answers) + &attention(&answers))),
     }
@@ -134,7 +134,7 @@ fn plan_run(config: &Path, args: &PlanArgs) -> Result<()> {
     let suggestion = Suggestion::new(&text, &changes, None, None)?;
     announce_suggestion(&suggestion, false);
     let config = suggestion.config;
-    minigpt::damage(&config).iter().for_each(|damage| output::note(&local(damage)));
+    minigpt::damage(&config).iter().for_each(|damage| output::note(local(damage)));
     let plan = RunPlan::measure(&config)?;
     let cluster = args.machines.map(|machines| {
         let (train, model) = (&config.train, &config.model);
@@ -227,14 +227,14 @@ fn show_tensors(args: &PlanArgs, models: &[(ModelName, Config)]) -> Result<()> {
     let trees: Vec<_> = models.iter().map(|(name, config)| (name, TensorTree::of(config))).collect();
     match &trees[..] {
         [(_, one)] if args.json => output::json(one),
-        [(_, one)] => output::text(&one.draw()),
+        [(_, one)] => output::text(one.draw()),
         _ if args.json => {
             let named = trees.iter().map(|(name, tree)| serde_json::json!({ "name": name, "tree": tree }));
             output::json(&serde_json::json!({ "models": named.collect::<Vec<_>>() }))
         }
         _ => {
             let drawn = trees.iter().map(|(name, tree)| format!("{}\n{}", name, tree.draw()));
-            output::text(&drawn.collect::<Vec<_>>().join("\n"))
+            output::text(drawn.collect::<Vec<_>>().join("\n"))
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::gemm::epilogue::{Epilogue, Output};
 use crate::gemm::formats::{COLUMNS, PanelFormat, PanelLine};
 use crate::gemm::matrix::Matrix;
 use crate::gemm::micro::{Panel, PanelKernels, Tile, TileRows};
-use crate::gemm::pack::{Buffer, PanelBlock, Weight, pack};
+use crate::gemm::pack::{Buffer, PanelBlock, RightFactor, pack};
 use std::cell::RefCell;
 use std::ops::Range;
 
@@ -88,7 +88,7 @@ struct Rows {
     apart: usize,
 }
 
-impl<'a, B: Weight> Product<'a, B> {
+impl<'a, B: RightFactor> Product<'a, B> {
     /// `a · b` by the micro-kernels of this CPU. All elements of `a` lie inside its buffer, and the inner sizes agree.
     pub fn new(a: Matrix<'a>, b: &'a B, output: Output) -> Self {
         a.check();

@@ -25,12 +25,12 @@ use epilogue::{Epilogue, Output};
 use formats::{COLUMNS, PanelLine};
 use matrix::Matrix;
 use micro::Tile;
-use pack::Weight;
+use pack::RightFactor;
 use rayon::prelude::*;
 use std::ops::Range;
 
 /// `a · b + bias` in a new buffer, on the threads of the current pool.
-pub fn new_product<B: Weight>(a: Matrix, b: &B, bias: Option<&[f32]>) -> Vec<f32> {
+pub fn new_product<B: RightFactor>(a: Matrix, b: &B, bias: Option<&[f32]>) -> Vec<f32> {
     let (m, n) = (a.rows, b.shape().1);
     assert!(bias.is_none_or(|bias| bias.len() == n), "the size of a bias");
     let mut y = Vec::with_capacity(m * n);
@@ -54,7 +54,7 @@ pub fn add_product(dst: &mut [f32], a: Matrix, b: Matrix) {
 }
 
 /// Number of parts of a product for all threads.
-fn parts_of<B: Weight>(work: usize) -> usize {
+fn parts_of<B: RightFactor>(work: usize) -> usize {
     // The threads of an inference pass are awake, and a weight that is not packed on the way can be cut finer.
     if B::KEPT { parts(work, 1 << 16, 1 << 15) } else { parts(work, 1 << 18, 1 << 18) }
 }

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use std::ops::Range;
 
 /// The right factor of a product, which gives its panels block by block.
-pub trait Weight: Sync {
+pub trait RightFactor: Sync {
     /// The format of its panels.
     type Format: PanelFormat;
     /// Whether it is kept as panels. If not, giving them copies them.
@@ -68,7 +68,7 @@ impl Buffer {
 }
 
 /// A weight (in, out) that is stored in any order, and packed for each product.
-impl Weight for Matrix<'_> {
+impl RightFactor for Matrix<'_> {
     type Format = PanelLine;
     const KEPT: bool = false;
 
@@ -145,7 +145,7 @@ impl<W: PanelFormat> Panels<W> {
     }
 }
 
-impl<W: PanelFormat> Weight for Panels<W> {
+impl<W: PanelFormat> RightFactor for Panels<W> {
     type Format = W;
     const KEPT: bool = true;
 

@@ -276,7 +276,7 @@ impl Interface for Responses {
         let answer = self.answer("in_progress", &[], None);
         let item = self.item(None, "in_progress");
         vec![
-            self.event("response.created", json!({ "response": answer.clone() })),
+            self.event("response.created", json!({ "response": &answer })),
             self.event("response.in_progress", json!({ "response": answer })),
             self.event("response.output_item.added", json!({ "output_index": 0, "item": item })),
             self.text_event("response.content_part.added", json!({ "part": part("") })),

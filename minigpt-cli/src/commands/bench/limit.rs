@@ -16,5 +16,5 @@ pub struct LimitArgs {
 /// Runs the command.
 pub fn run(args: &LimitArgs) -> Result<()> {
     let limit = Limit::measure()?;
-    if args.json { output::json(&limit) } else { output::text(&super::report::limits(&limit, None)) }
+    if args.json { output::json(&limit) } else { output::text(super::report::limits(&limit, None)) }
 }

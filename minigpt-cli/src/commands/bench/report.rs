@@ -102,7 +102,7 @@ impl Report {
         if json {
             return output::json(self);
         }
-        output::text(&format!("{title}\n{}\n{}", self.figures(), limits(&self.limit, Some(self))))
+        output::text(format!("{title}\n{}\n{}", self.figures(), limits(&self.limit, Some(self))))
     }
 
     fn figures(&self) -> String {

@@ -150,7 +150,7 @@ impl Remote {
         match said {
             Said::Message(message) => {
                 if let Err(error) = self.answer(message) {
-                    output::note(&language::error(&error));
+                    output::note(language::error(&error));
                 }
             }
             Said::Command(command) => match command.trim() {
@@ -161,7 +161,7 @@ impl Remote {
                 }
                 "help" | "?" => output::note(message::RemoteHelp),
                 other => {
-                    output::note(message::UnknownRemoteCommand { name: &other, help: &message::RemoteHelp })
+                    output::note(message::UnknownRemoteCommand { name: &other, help: &message::RemoteHelp });
                 }
             },
         }

@@ -55,7 +55,7 @@ impl Chat {
     /// Talks until somebody leaves.
     pub fn run(&mut self) -> Result<()> {
         let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-        output::note(&format!("{}: {}", self.model.path.display(), local(self.talk.format())));
+        output::note(format!("{}: {}", self.model.path.display(), local(self.talk.format())));
         if !terminal {
             return self.answer_lines();
         }
@@ -123,7 +123,7 @@ impl Chat {
         };
         match done {
             Err(error) if !closed(&error) => {
-                output::note(&language::error(&error));
+                output::note(language::error(&error));
                 Ok(Next::Go)
             }
             done => done,
@@ -226,7 +226,7 @@ impl Chat {
         let (answer, why) = written?;
         output::written("\n")?;
         if let Some(why) = why {
-            output::note(&format!("({why})"));
+            output::note(format!("({why})"));
         }
         Ok(answer)
     }

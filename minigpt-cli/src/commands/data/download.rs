@@ -38,7 +38,7 @@ pub(super) fn run(args: &DownloadArgs) -> Result<()> {
         force: args.force,
         pause: Duration::from_secs(1),
     };
-    output::note(&format!("{}: {}, {}", set.name, bytes(set.bytes), local(&set.licence)));
+    output::note(format!("{}: {}, {}", set.name, bytes(set.bytes), local(&set.licence)));
     let mut bar = None;
     let done = download(set, &args.out, &options, &mut |event| show(event, set, &mut bar))?;
     if let Some(bar) = bar {
@@ -47,7 +47,7 @@ pub(super) fn run(args: &DownloadArgs) -> Result<()> {
     if args.json {
         return output::json(&done);
     }
-    output::text(&in_words(&done))
+    output::text(in_words(&done))
 }
 
 fn hugging_face_mirror(set: &PublicSet) -> Option<String> {
@@ -74,10 +74,10 @@ fn show(event: DownloadEvent, set: &PublicSet, bar: &mut Option<Progress>) {
             }
         }
         DownloadEvent::Damaged { problem } => {
-            output::note(message::FetchingAgain { problem: &local(&problem) })
+            output::note(message::FetchingAgain { problem: &local(&problem) });
         }
         DownloadEvent::Retrying { problem } => {
-            output::note(message::TryingAgain { problem: &local(&problem) })
+            output::note(message::TryingAgain { problem: &local(&problem) });
         }
     }
 }

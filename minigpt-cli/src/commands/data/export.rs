@@ -63,7 +63,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<()> {
             &count(answer.val_lines as u64),
             &answer.val.display().to_string(),
         ]);
-    output::text(&table.draw_within(screen::table_columns()))
+    output::text(table.draw_within(screen::table_columns()))
 }
 
 fn targets(out: &Path) -> Result<[PathBuf; 2]> {

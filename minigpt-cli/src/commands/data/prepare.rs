@@ -73,7 +73,7 @@ pub(super) fn run(args: &PrepareArgs) -> Result<()> {
     if args.json {
         return output::json(&Answer { out: &args.out, meta });
     }
-    output::text(&in_words(&meta, &args.out))
+    output::text(in_words(&meta, &args.out))
 }
 
 /// Reads a number from 0 to below 1.
@@ -126,7 +126,7 @@ fn source(meta: &PreparedMeta) -> String {
     let from = &meta.source;
     let mut text = from.name.clone();
     if from.files > 1 {
-        text.push_str(&format!(", {}", counts::Files { n: from.files }.to_string()));
+        text.push_str(&format!(", {}", counts::Files { n: from.files }));
     }
     if from.left_out > 0 {
         text.push_str(

@@ -97,15 +97,15 @@ impl Shown {
 fn show_examples(args: &ShowArgs) -> Result<()> {
     ensure!(args.start > 0, message::StartZero);
     let source = Source::open(&args.file, None, &args.reading.options())?;
-    output::note(&format!("{}: {}", args.file.display(), local(&source.describe()?)));
-    source.damage(&args.file)?.iter().for_each(|damage| output::note(&local(damage)));
+    output::note(format!("{}: {}", args.file.display(), local(&source.describe()?)));
+    source.damage(&args.file)?.iter().for_each(|damage| output::note(local(damage)));
     let shown = examples(in_part(source, args)?, args)?;
     ensure!(!shown.is_empty(), "{}", message::StartBeyondEnd { start: &args.start });
     if args.json {
         return output::json(&shown);
     }
     for one in &shown {
-        output::text(&in_words(one))?;
+        output::text(in_words(one))?;
     }
     Ok(())
 }
@@ -228,7 +228,7 @@ fn show_row(args: &ShowArgs, row: usize) -> Result<()> {
         ..CorpusOptions::default()
     };
     let corpus = Corpus::open(&args.file, &options)?;
-    output::note(&format!("{}: {}", args.file.display(), local(&corpus.read_as)));
+    output::note(format!("{}: {}", args.file.display(), local(&corpus.read_as)));
     let pad = corpus.tokenizer.as_ref().and_then(|tokenizer| tokenizer.special_id(minigpt_tokenizer::PAD));
     if let CorpusParts::Qa { bad, .. } = &corpus.parts {
         skipped::report(&args.file.display().to_string(), bad);
@@ -267,7 +267,7 @@ fn show_row(args: &ShowArgs, row: usize) -> Result<()> {
     if args.json {
         return output::json(&answer);
     }
-    output::text(&row_in_words(&answer, corpus.tokenizer.as_ref()))
+    output::text(row_in_words(&answer, corpus.tokenizer.as_ref()))
 }
 
 fn of_examples(data: &QaDataset, row: usize) -> Result<(Vec<u32>, Vec<bool>, u64)> {

@@ -20,7 +20,7 @@ pub(super) fn report(name: &str, bad: &BadLines) {
         total: &(counts::Lines { n: bad.total }.to_string()),
     });
     for line in bad.first.iter().take(SHOWN) {
-        output::note(&format!("  {}", local(line)));
+        output::note(format!("  {}", local(line)));
     }
     let more = bad.total.saturating_sub(SHOWN as u64);
     if more > 0 {

@@ -70,11 +70,11 @@ pub(super) fn run(args: &SplitArgs) -> Result<()> {
     }
     let name = args.file.display().to_string();
     skipped::report(&name, &report.bad);
-    minigpt_data::Damage::of(&*name, report.replaced).iter().for_each(|damage| output::note(&local(damage)));
+    minigpt_data::Damage::of(&*name, report.replaced).iter().for_each(|damage| output::note(local(damage)));
     if args.json {
         return output::json(&Answer { seed: args.seed, report });
     }
-    output::text(&in_words(&report))
+    output::text(in_words(&report))
 }
 
 /// Reads a number from 0 to 1.

@@ -95,7 +95,7 @@ fn qa(stats: &QaStats, args: &StatsArgs) -> Result<()> {
     skipped::report(&local(&stats.name), &stats.bad);
     minigpt_data::Damage::of(stats.name.clone(), stats.replaced)
         .iter()
-        .for_each(|damage| output::note(&local(damage)));
+        .for_each(|damage| output::note(local(damage)));
     let answer = QaAnswer {
         kind: "qa",
         name: &stats.name,
@@ -114,7 +114,7 @@ fn qa(stats: &QaStats, args: &StatsArgs) -> Result<()> {
     if args.json {
         return output::json(&answer);
     }
-    output::text(&qa_in_words(&answer, stats))
+    output::text(qa_in_words(&answer, stats))
 }
 
 fn qa_in_words(answer: &QaAnswer<'_>, stats: &QaStats) -> String {
@@ -202,7 +202,7 @@ fn text(stats: &TextStats, args: &StatsArgs) -> Result<()> {
     if args.json {
         return output::json(&answer);
     }
-    output::text(&text_in_words(&answer))
+    output::text(text_in_words(&answer))
 }
 
 fn text_in_words(answer: &TextAnswer<'_>) -> String {

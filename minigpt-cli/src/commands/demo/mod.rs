@@ -179,7 +179,7 @@ fn score(model: &Path) -> Result<()> {
     let mut table = Table::default();
     table.row([message::HeldOut.text(), &rate(&known), message::AnsweredExactly.text()]);
     table.row([message::Unknowable.text(), &rate(&unknown), message::AdmittedIgnorance.text()]);
-    output::text(&format!("\n{}", table.draw_within(screen::table_columns())))?;
+    output::text(format!("\n{}", table.draw_within(screen::table_columns())))?;
     for wrong in known.iter().filter(|one| !one.is_right()).take(3) {
         output::text(message::WrongAnswer { question: &wrong.question, answer: &wrong.answer })?;
     }
@@ -208,7 +208,7 @@ fn next_steps(model: &Path, unfinished: Option<&Path>) -> Result<()> {
         message::LookInside.text(),
         &format!("minigpt inspect --model {model} --prompt '{}<sep>'", QUESTIONS[0]),
     ]);
-    output::text(&table.draw_within(screen::table_columns()))
+    output::text(table.draw_within(screen::table_columns()))
 }
 
 #[cfg(test)]

@@ -133,7 +133,7 @@ impl Observer for View {
             Event::Evaluating { .. } => self.bar.set_prefix(message::EvaluatingSuffix.text()),
             Event::Saving { .. } => self.bar.set_prefix(message::SavingSuffix.text()),
             Event::Sample { .. } | Event::Saved { .. } | Event::Overfitting(_) => {}
-            Event::Warning(warning) => self.bar.suspend(|| output::note(&warning.to_string())),
+            Event::Warning(warning) => self.bar.suspend(|| output::note(warning.to_string())),
         }
     }
 

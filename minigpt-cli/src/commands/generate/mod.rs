@@ -120,7 +120,7 @@ pub fn run(args: &GenerateArgs) -> Result<()> {
         _ => whole(args, &model, &prompts, &settings, &mut clock)?,
     }
     if !args.json {
-        output::note(&clock.summary());
+        output::note(clock.summary());
     }
     Ok(())
 }

@@ -123,7 +123,7 @@ pub fn one_by_one(model: &ModelFolder, groups: &[Group]) -> Result<()> {
             let text = (group.completions.len() > 1).then(|| format!("{}", i + 1));
             let names: Vec<String> = [prompt, label, text].into_iter().flatten().collect();
             if !names.is_empty() {
-                output::text(&format!("--- {} ---\n", names.join(", ")))?;
+                output::text(format!("--- {} ---\n", names.join(", ")))?;
             }
             for (number, explanation) in completion.explanations.iter().enumerate() {
                 output::written(&explain::draw(model, number + 1, explanation))?;

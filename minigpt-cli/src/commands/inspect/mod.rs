@@ -45,7 +45,7 @@ pub fn run(args: &InspectArgs) -> Result<()> {
     if args.tensors {
         let files = OnDisk::open(&place)?;
         let tree = TensorTree::of(files.model()?.config());
-        return if args.json { output::json(&tree) } else { output::text(&tree.draw()) };
+        return if args.json { output::json(&tree) } else { output::text(tree.draw()) };
     }
     let model = args.products.open(&place, &args.device.open()?, None)?;
     say_what_is_left_out(args, &model);
@@ -79,16 +79,16 @@ fn say_what_is_left_out(args: &InspectArgs, model: &ModelFolder) {
 
 /// All that was asked for, as people read it.
 fn show(args: &InspectArgs, model: &ModelFolder, answer: &Answer) -> Result<()> {
-    output::text(&tokens::summary(model))?;
+    output::text(tokens::summary(model))?;
     if let Some(text) = &answer.text {
-        output::text(&tokens::positions(text))?;
-        output::text(&tokens::next(text))?;
+        output::text(tokens::positions(text))?;
+        output::text(tokens::next(text))?;
         if args.attention {
             let (layer, labels) =
                 (args.layer.unwrap_or(model.gpt.config().n_layer - 1), tokens::labels(text));
             let weights =
                 minigpt_insight::layer_attention(&Subject::new(&model.gpt), &text.ids, layer)?.weights;
-            output::text(&attention::draw(&weights, layer, args.head, &labels))?;
+            output::text(attention::draw(&weights, layer, args.head, &labels))?;
         }
         let views = [
             answer
@@ -108,9 +108,9 @@ fn show(args: &InspectArgs, model: &ModelFolder, answer: &Answer) -> Result<()> 
         views.into_iter().flatten().try_for_each(|view| output::text(&view))?;
     }
     if let Some(roles) = &answer.heads {
-        output::text(&heads::draw(roles))?;
+        output::text(heads::draw(roles))?;
     }
-    answer.syntax.as_ref().map_or(Ok(()), |relations| output::text(&relations::draw(relations)))
+    answer.syntax.as_ref().map_or(Ok(()), |relations| output::text(relations::draw(relations)))
 }
 
 fn show_example(example: WalkExample, args: &InspectArgs) -> Result<()> {
@@ -122,7 +122,7 @@ fn show_example(example: WalkExample, args: &InspectArgs) -> Result<()> {
     if args.json {
         output::json(&Example { walk })
     } else {
-        output::text(&walk::draw(&walk, language::current(), &|_| None))
+        output::text(walk::draw(&walk, language::current(), &|_| None))
     }
 }
 

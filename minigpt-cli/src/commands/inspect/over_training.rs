@@ -46,7 +46,7 @@ pub fn run(args: &InspectArgs, run: &Path) -> Result<()> {
         let model = ModelFolder::open_on(path, &args.device.open()?)?;
         // All snapshots of a run have one tokenizer.
         if found.is_empty() {
-            model.warnings().iter().for_each(|warning| output::note(&local(warning)));
+            model.warnings().iter().for_each(|warning| output::note(local(warning)));
             super::say_what_is_left_out(args, &model);
         }
         let answer = Answer::without_heads(args, &model)
@@ -83,11 +83,11 @@ pub fn run(args: &InspectArgs, run: &Path) -> Result<()> {
 
 fn show(args: &InspectArgs, found: &[AtStep], development: Option<&Development>) -> Result<()> {
     if found.iter().any(|at| at.answer.text.is_some()) {
-        output::text(&texts(found))?;
+        output::text(texts(found))?;
     }
     let Some(development) = development else { return Ok(()) };
     output::drawn(&format!("\n{}", chart(development).terminal(screen::picture_columns(), false)))?;
-    output::text(&roles(development))?;
+    output::text(roles(development))?;
     match &args.svg {
         Some(file) => output::text(message::Drawn { file: &file.display() }),
         None => Ok(()),

@@ -74,7 +74,7 @@ impl PlanOptions {
         };
         let plan = SweepPlan::new(data, &options)?;
         let config = RunConfig::parse_open(&plan.config, &[])?;
-        minigpt::damage(&config).iter().for_each(|damage| output::note(&local(damage)));
+        minigpt::damage(&config).iter().for_each(|damage| output::note(local(damage)));
         Ok(plan)
     }
 }
@@ -86,7 +86,7 @@ pub fn run(args: &ScalingPlanArgs) -> Result<()> {
         return output::json(&plan);
     }
     warn(&plan);
-    output::text(&describe(&plan))
+    output::text(describe(&plan))
 }
 
 /// Says what a person should know before such a sweep.

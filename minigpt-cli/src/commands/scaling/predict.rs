@@ -79,7 +79,7 @@ pub fn run(args: &ScalingPredictArgs) -> Result<()> {
         double_flops: doubled_budget(fit, from),
         held_out: fit.held_out,
     };
-    if args.json { output::json(&answer) } else { output::text(&describe(&answer)) }
+    if args.json { output::json(&answer) } else { output::text(describe(&answer)) }
 }
 
 /// Twice the arithmetic, shared out over size and data as the law would.

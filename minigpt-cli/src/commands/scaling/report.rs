@@ -139,7 +139,7 @@ impl FitReport {
     }
 
     pub fn print(&self, json: bool) -> Result<()> {
-        if json { output::json(&self.json()?) } else { output::text(&self.describe()) }
+        if json { output::json(&self.json()?) } else { output::text(self.describe()) }
     }
 }
 

@@ -54,7 +54,7 @@ pub fn run(args: &ScalingRunArgs) -> Result<()> {
             let plan = args.options.plan(data)?;
             if !args.quiet {
                 warn(&plan);
-                output::note(&describe(&plan));
+                output::note(describe(&plan));
             }
             Sweep::create(&out, plan)?
         }

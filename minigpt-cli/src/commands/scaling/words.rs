@@ -31,7 +31,7 @@ pub fn describe(report: &FitReport) -> String {
     }
     if !report.pictures.is_empty() {
         let pictures: Vec<String> = report.pictures.iter().map(|path| path.display().to_string()).collect();
-        text += &format!("\n{}\n", message::Pictures { pictures: &pictures.join(", ") }.to_string());
+        text += &format!("\n{}\n", message::Pictures { pictures: &pictures.join(", ") });
     }
     text
 }

@@ -82,7 +82,7 @@ fn write(entries: &Receiver<Entry>, lost: &AtomicU64) {
         }
         match lost.swap(0, Ordering::Relaxed) {
             0 => {}
-            count => output::note(&format!(
+            count => output::note(format!(
                 "{count} log lines were dropped: standard error is not read fast enough"
             )),
         }

@@ -55,7 +55,7 @@ pub(super) fn run(args: &DecodeArgs) -> Result<()> {
     }
     output::written(&text)?;
     if let Some(rest) = incomplete {
-        output::note(&format!("\n{}", message::Incomplete { problem: local(&rest) }));
+        output::note(format!("\n{}", message::Incomplete { problem: local(&rest) }));
     }
     Ok(())
 }

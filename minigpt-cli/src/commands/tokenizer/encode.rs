@@ -55,7 +55,7 @@ pub(super) fn run(args: &EncodeArgs) -> Result<()> {
         return output::json(&Answer { count: ids.len(), tokens, ids, mask });
     }
     let numbers: Vec<String> = ids.iter().map(u32::to_string).collect();
-    output::text(&format!("{}\n", numbers.join(" ")))?;
+    output::text(format!("{}\n", numbers.join(" ")))?;
     show(&tokenizer, &ids, text.len());
     Ok(())
 }

@@ -74,7 +74,7 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
     let open = |path: &PathBuf| Ok(Source::open(path, None, &read)?);
     let sources = args.input.iter().map(open).collect::<Result<Vec<_>>>()?;
     for (source, path) in sources.iter().zip(&args.input) {
-        source.damage(path)?.iter().for_each(|damage| output::note(&local(damage)));
+        source.damage(path)?.iter().for_each(|damage| output::note(local(damage)));
     }
     // What questions and answers are trained with, unless somebody knows better.
     let asks = sources.iter().any(|source| source.kind() == CorpusKind::Qa);
@@ -116,13 +116,13 @@ impl Learner {
     fn new(args: &TrainArgs, specials: &[&str]) -> Result<Self> {
         match (args.kind, args.vocab_size) {
             (Kind::Bpe, Some(size)) => {
-                let trainer = BpeTrainer::new(size, specials).map_err(|error| usage(&error.to_string()))?;
+                let trainer = BpeTrainer::new(size, specials).map_err(|error| usage(error.to_string()))?;
                 Ok(Self::Bpe(Box::new(trainer.min_frequency(args.min_frequency))))
             }
             (Kind::Bpe, None) => Err(usage(message::VocabSizeMissing)),
             (Kind::Char, None) => {
                 let builder = CharBuilder::new(specials);
-                builder.clone().finish().map_err(|error| usage(&error.to_string()))?;
+                builder.clone().finish().map_err(|error| usage(error.to_string()))?;
                 Ok(Self::Char(builder))
             }
             (Kind::Char, Some(_)) => Err(usage(message::VocabSizeForCharacters)),
@@ -191,7 +191,7 @@ impl Learner {
         })?;
         if summary.bad.total > 0 {
             output::note(message::LinesSkipped { total: &summary.bad.total, name: &local(file.name()) });
-            summary.bad.first.iter().for_each(|bad| output::note(&format!("  {}", local(bad))));
+            summary.bad.first.iter().for_each(|bad| output::note(format!("  {}", local(bad))));
         }
         Ok(())
     }

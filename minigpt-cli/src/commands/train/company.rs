@@ -54,7 +54,7 @@ fn on_threads(ranks: usize, work: impl Fn(&Arc<dyn Exchange>) -> Result<()> + Sy
 
 /// One of several processes. Whatever goes wrong here ends them all.
 fn on_mpi(launcher: &Launcher, work: impl Fn(&Arc<dyn Exchange>) -> Result<()>) -> Result<()> {
-    let rank = MpiRank::start(launcher, |error| output::note(&labeled_error(&local(error))))?;
+    let rank = MpiRank::start(launcher, |error| output::note(labeled_error(&local(error))))?;
     let version = rank.version().to_owned();
     let exchange: Arc<dyn Exchange> = Arc::new(rank);
     let whole = || {

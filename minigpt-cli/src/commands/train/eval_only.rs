@@ -22,7 +22,7 @@ pub(super) fn run(args: &TrainArgs, out: &Path, device: &Device) -> Result<()> {
     };
     let RunEvaluation { model, loss, tokens, notes } = evaluation;
     if !args.quiet {
-        notes.iter().for_each(|note| output::note(&local(note)));
+        notes.iter().for_each(|note| output::note(local(note)));
     }
     let name = model.map_or(message::Untrained.text().to_owned(), |model| model.display().to_string());
     let mut table = Table::default();
@@ -30,5 +30,5 @@ pub(super) fn run(args: &TrainArgs, out: &Path, device: &Device) -> Result<()> {
     table.row([message::ValidationLoss.text(), &format!("{loss:.4}")]);
     table.row([message::Perplexity.text(), &format!("{:.2}", loss.exp())]);
     table.row([message::Tokens.text(), &count(tokens)]);
-    output::text(&table.draw_within(screen::table_columns()))
+    output::text(table.draw_within(screen::table_columns()))
 }

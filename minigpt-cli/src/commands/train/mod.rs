@@ -134,7 +134,7 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
     }
     stop::watch(Some(stop::note()))?;
     if !args.quiet {
-        run.notes.iter().for_each(|note| output::note(&local(note)));
+        run.notes.iter().for_each(|note| output::note(local(note)));
     }
     let is_scored = from.is_some() || run.config.train.best_by == BestBy::Answers;
     let mut scores = if is_scored { Some(Scores::new(&run, from.as_deref(), args.quiet)?) } else { None };
@@ -159,7 +159,7 @@ fn lead(args: &TrainArgs, exchange: &Arc<dyn Exchange>, device: &Device) -> Resu
         let gpt = ModelFolder::open_on(&ending.report.model, device)?.gpt;
         forgotten = scores.describe(&gpt, &mut table)?;
     }
-    output::text(&ending.describe(table))?;
+    output::text(ending.describe(table))?;
     if let Some(forgotten) = forgotten {
         output::note(&forgotten);
     }

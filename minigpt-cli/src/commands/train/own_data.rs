@@ -196,7 +196,7 @@ pub fn announce(suggestion: &Suggestion, quiet: bool) {
     }
     match suggestion.enough {
         Some(epochs) if suggestion.further.is_some() => {
-            output::note(message::EpochsBeforeForgetting { epochs: &epochs })
+            output::note(message::EpochsBeforeForgetting { epochs: &epochs });
         }
         Some(epochs) if suggestion.by_heart => output::note(message::EpochsToMemorize { epochs: &epochs }),
         Some(epochs) => output::note(message::EpochsBeforeOverfitting { epochs: &epochs }),

@@ -171,7 +171,7 @@ impl Observer for Watch {
             Event::Sample { text, .. } if !self.quiet => self.bar.suspend(|| output::note(text)),
             Event::Sample { .. } | Event::Saved { .. } => {}
             // Also to somebody who wants to hear nothing: something is lost.
-            Event::Warning(warning) => self.bar.suspend(|| output::note(&local(warning))),
+            Event::Warning(warning) => self.bar.suspend(|| output::note(local(warning))),
             Event::Overfitting(overfitting) => {
                 for line in overfitting_in_words(overfitting) {
                     self.say(&line);
