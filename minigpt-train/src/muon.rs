@@ -278,11 +278,8 @@ mod tests {
                 let parameter = Var::from_tensor(&numbers(rows, columns)).unwrap();
                 let mut momentum = (&gradient * 0.2).unwrap();
                 for _ in 0..2 {
-                    match composed {
-                        true => update.apply_composed(&parameter, &mut momentum, &gradient, matrices),
-                        false => update.apply(&parameter, &mut momentum, &gradient, matrices),
-                    }
-                    .unwrap();
+                    let step = if composed { Update::apply_composed } else { Update::apply };
+                    step(&update, &parameter, &mut momentum, &gradient, matrices).unwrap();
                 }
                 (parameter.as_detached_tensor(), momentum)
             };

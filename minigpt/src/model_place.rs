@@ -280,7 +280,7 @@ mod tests {
             (&["train-00000-of-00001.parquet"], "a data set"),
             (&["adapter_config.json", "adapter_model.safetensors"], "adapter"),
             (&["model.safetensors"], "no config.json"),
-            (&["tokenizer.json"], "holds a tokenizer but no model"),
+            (&["tokenizer.json"], "holds a tokenizer, but no model"),
             (&["book.txt"], "holds data (book.txt)"),
             (&[], "folder is empty"),
             (&["photo.jpg"], "not a model"),

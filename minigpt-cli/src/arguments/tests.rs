@@ -207,16 +207,16 @@ fn nanogpts_options_are_settings_of_a_run() {
         _ => panic!("{line}"),
     };
     for (typed, changes) in [
-        ("m train --config a --max_iters=20 --dropout=0.0", &["train.max_iters=20", "model.dropout=0.0"][..]),
-        ("m train --config a --max-iters 20 --quiet", &["train.max_iters=20"]),
+        ("m train --config a --max_iters=20 --dropout=0.0", &["max_iters=20", "dropout=0.0"][..]),
+        ("m train --config a --max-iters 20 --quiet", &["max_iters=20"]),
         (
             "m train --config a --set n_layer=2 --n_layer=3 --set max_iters=1e3",
-            &["model.n_layer=2", "model.n_layer=3", "train.max_iters=1e3"],
+            &["n_layer=2", "n_layer=3", "max_iters=1e3"],
         ),
-        ("m train --config a --out_dir=out --bias False", &["model.bias=false"]),
+        ("m train --config a --out_dir=out --bias False", &["bias=false"]),
         ("m train --config a --decay_lr=False", &["train.lr_decay=constant", "train.warmup_iters=0"]),
         ("m train --config a --init_from=scratch --device=cpu --compile=False --wandb_log=False", &[]),
-        ("m train a --output_dir=b --max_steps 9 --model_name_or_path=c", &["train.max_iters=9"]),
+        ("m train a --output_dir=b --max_steps 9 --model_name_or_path=c", &["max_iters=9"]),
     ] {
         assert_eq!(train(typed).changes, changes, "{typed}");
         let notes = parsed(typed).notes;

@@ -491,7 +491,7 @@ fn settings_of_a_chat_are_checked_as_options_are() {
         done.stderr(),
         &[
             "temperature must be from 0 (greedy) to 100, but is 5000",
-            "top_p is nan: a number is needed",
+            "top_p is nan; it must be a number",
             "min_p must be from 0 to 1",
             "max_new_tokens is 1e1",
             "the most likely token: top_k",

@@ -186,7 +186,7 @@ fn the_input_of_a_command_has_a_position_and_an_older_name() {
 fn settings_are_listed_for_people_and_programs() {
     assert_contains(
         &shown(&["config", "settings", "max-iters"]),
-        &["[train]", "max_iters = 2000", "Steps to make"],
+        &["[train]", "max_iters = 2000", "Total number of steps"],
     );
     assert_contains(&shown(&["config", "settings", "train", "--lang", "zh"]), &["总步数"]);
     let json: Value = serde_json::from_str(&shown(&["config", "settings", "--json"])).unwrap();

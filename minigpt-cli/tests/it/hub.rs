@@ -223,7 +223,7 @@ fn what_the_server_gets_wrong_is_said_and_not_kept() {
     let refusal = import(&server, &place, "owner/model", &[]).code(1);
     let (error, expected) =
         (refusal.stderr(), git_hash(&fs::read(model_folder().join("config.json")).unwrap()));
-    assert!(error.contains("/config.json is not the file") && error.contains(&expected), "{error}");
+    assert!(error.contains("/config.json is not the expected file") && error.contains(&expected), "{error}");
     assert!(!cached(&place).iter().any(|name| name.starts_with("config.json")), "{:?}", cached(&place));
 
     let place = Place::new();
@@ -382,7 +382,7 @@ fn an_answer_without_an_end_is_cut_off() {
     let listing = serve(|_| ok(&vec![b' '; (16 << 20) + 2]));
     let server = Server { endpoint: listing, requests: Arc::default() };
     let refusal = import(&server, &Place::new(), "owner/model", &[]).code(1);
-    assert!(refusal.stderr().contains("the answer is longer than 16777216 bytes"), "{}", refusal.stderr());
+    assert!(refusal.stderr().contains("the response is longer than 16777216 bytes"), "{}", refusal.stderr());
 
     let file = serve(|request| {
         if request.path.contains("/resolve/") {

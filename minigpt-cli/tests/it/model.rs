@@ -73,7 +73,7 @@ fn a_tokenizer_that_is_larger_than_the_model_is_refused() {
     let letters: String = ('a'..='z').chain('A'..='Z').collect();
     characters(&[], &letters).save(&place.path("model")).unwrap();
     let error = failure(&["inspect", "--model", &model, "--prompt", "a"], 1);
-    assert_contains(&error, &["the tokenizer has 52 tokens, but the model 16"]);
+    assert_contains(&error, &["the tokenizer has 52 tokens, but the model has 16"]);
 }
 
 #[test]

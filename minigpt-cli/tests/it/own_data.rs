@@ -223,7 +223,7 @@ fn a_model_is_trained_further_on_a_text_of_ones_own() {
     train(&place, &["novel.txt"]);
     let said = train(&place, &["other.txt", "--from", "runs/novel"]);
     assert_contains(&said, &["runs/other", "on this machine", "chosen for fine-tuning"]);
-    assert_contains(&said, &["goes on with a text in its style; it does not look anything up"]);
+    assert_contains(&said, &["continues a text in its style; it looks nothing up"]);
     assert!(!said.contains("chosen model"), "{said}");
     // Its size may be said again, and not otherwise.
     train(&place, &["other.txt", "--from", "runs/novel", "--n_embd=64"]);
@@ -329,7 +329,7 @@ fn what_a_model_of_a_text_can_not_do_is_said_and_a_search_is_pointed_elsewhere()
     place.write("notes/monday.md", TEXT.repeat(60));
     place.write("notes/tuesday.md", TEXT.repeat(60));
     let said = train(&place, &["notes"]);
-    assert_contains(&said, &["goes on with a text in its style; it does not look anything up"]);
+    assert_contains(&said, &["continues a text in its style; it looks nothing up"]);
     for command in ["rag", "search", "index"] {
         let done = minigpt(&[command, "notes"]).run();
         assert!(done.failed());

@@ -87,7 +87,7 @@ fn mistakes_are_told_in_words() {
     failure(&["scaling", "fit", &file, "--delta", "-1"], 2);
     let text = place.write("novel.txt", novel());
     assert_contains(&refused(&["scaling", "plan", &text, "--epochs", "9"]), &["9 epochs", "repeated data"]);
-    assert_contains(&refused(&["scaling", "plan", &text, "--widths", "16,8"]), &["from small to large"]);
+    assert_contains(&refused(&["scaling", "plan", &text, "--widths", "16,8"]), &["in ascending order"]);
     let tiny = place.write("tiny.txt", "too little to learn from");
     assert_contains(&refused(&["scaling", "plan", &tiny]), &["are too few"]);
 }
@@ -246,7 +246,7 @@ fn the_published_law_is_withheld_where_it_does_not_apply() {
     assert!(small["expected_loss"].is_null());
     assert_contains(small["expected_loss_withheld"].as_str().unwrap(), &["32,000"]);
     let page = shown(&["plan", "shakespeare-char", "--flops-per-second", "1e12"]);
-    assert_contains(&page, &["expected loss", "a loss a token means something else"]);
+    assert_contains(&page, &["expected loss", "a loss per token means something else"]);
     let gpt2 = answer(&["plan", "gpt2", "--flops-per-second", "1e12"]);
     let terms = &gpt2["expected_loss_terms"];
     assert_eq!(terms["law"]["E"], 1.8172);

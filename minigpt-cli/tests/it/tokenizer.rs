@@ -84,7 +84,7 @@ fn bad_input_is_an_error_that_says_where() {
         (
             &["encode", "--model", "/no/such"],
             b"",
-            "error: the model's tokenizer could not be opened: /no/such: there is no such file",
+            "error: the model's tokenizer could not be opened: /no/such: no such file",
         ),
     ];
     for (args, input, expected) in cases {
@@ -98,7 +98,7 @@ fn bad_input_is_an_error_that_says_where() {
 fn wrong_usage_ends_with_2() {
     let cases: [(&[&str], &str); 6] = [
         (&["train", "--input", "-", "--out", "x"], "BPE needs --vocab-size"),
-        (&["train", "--input", "-", "--out", "x", "--vocab-size", "10"], "so 256 at least"),
+        (&["train", "--input", "-", "--out", "x", "--vocab-size", "10"], "need at least 256"),
         (
             &["train", "--input", "-", "--out", "x", "--kind", "char", "--vocab-size", "9"],
             "does not go with --kind char",

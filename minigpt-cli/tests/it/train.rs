@@ -451,7 +451,7 @@ fn a_run_goes_on_with_its_own_settings() {
         ("train.learning_rate=1e-3", "train.learning_rate = 0.002", "0.001"),
         ("train.batch_size=5", "train.batch_size = 4", "5"),
         ("train.beta2=0.9", "train.beta2 = 0.99", "0.9"),
-        ("model.dropout=0.1", "model.attn_pdrop = 0.2", "0.1"),
+        ("model.dropout=0.1", "model.embd_pdrop = 0.2", "0.1"),
         ("model.n_layer=3", "model.n_layer = 2", "3"),
         ("data.val_fraction=0.2", "data.val_fraction = 0.1", "0.2"),
         ("model.preset=textbook", "model.preset", "keeps its model"),
@@ -630,7 +630,7 @@ fn threads_that_the_system_does_not_give_are_an_error_in_words() {
     let runs = Runs::new();
     let limited = runs.train("run", &["--quiet"]).under_shell("ulimit -v 1500000");
     let done = limited.env("RAYON_NUM_THREADS", "2000").run().code(1);
-    assert_contains(done.stderr(), &["error: the system gives no more threads", "RAYON_NUM_THREADS"]);
+    assert_contains(done.stderr(), &["error: the system refuses to start more threads", "RAYON_NUM_THREADS"]);
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(super) fn of_error(error: &Error) -> Option<String> {
         _ => return None,
     };
     Some(match error.raw_os_error() {
-        Some(number) => format!("{text} (os error {number})"),
+        Some(number) => format!("{text}（系统错误 {number}）"),
         None => text.to_owned(),
     })
 }
