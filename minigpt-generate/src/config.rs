@@ -214,7 +214,7 @@ impl GenerationConfig {
     /// use minigpt_generate::GenerationConfig;
     ///
     /// let config = GenerationConfig { temperature: 0.7, ..GenerationConfig::default() };
-    /// assert_eq!(config.warnings(), ["temperature is 0.7, but do_sample is false: the likeliest token always comes"]);
+    /// assert!(config.warnings()[0].to_string().starts_with("temperature is 0.7, but do_sample is false"));
     /// ```
     pub fn warnings(&self) -> Vec<IgnoredSetting> {
         let usual = Self::default();

@@ -148,6 +148,10 @@ impl<'a, B: RightFactor> Product<'a, B> {
             return unsafe { self.stream(rows.start, columns, weight) };
         }
         let (k, few) = (self.a.columns, rows.len() <= FEW_ROWS);
+        if few && B::KEPT && self.a.column_stride == 1 && self.reads_pairs(rows.len()) {
+            // SAFETY: the caller's.
+            return unsafe { self.pairs_of_panels(rows, columns) };
+        }
         let width = match (few, B::KEPT) {
             (true, true) => TILE_COLUMNS,
             (true, false) => even(columns.len(), WIDTH_FOR_FEW_ROWS, TILE_COLUMNS),
@@ -169,6 +173,56 @@ impl<'a, B: RightFactor> Product<'a, B> {
                 }
             }
         });
+    }
+
+    /// Whether tiles of a few rows read two panels at once, as they are kept.
+    fn reads_pairs(&self, rows: usize) -> bool {
+        let kernels = &self.kernels.gemm;
+        // One chain at a time is slower than memory, and two panels may share their units.
+        let pairs = kernels.panels == 2 || rows <= 3 || B::Format::SIDES == 2;
+        pairs && rows <= B::Format::kernels(kernels).direct
+    }
+
+    /// The product of a few rows with a weight that is kept as panels, two at a time: the same loop nest with nothing between
+    /// two tiles, since a pair of panels takes only 0.1 to 1 µs.
+    ///
+    /// # Safety
+    /// As for [`Product::part`].
+    unsafe fn pairs_of_panels(&self, rows: Range<usize>, columns: Range<usize>) {
+        let kernels = &self.kernels.gemm;
+        let tile = B::Format::kernels(kernels).tile;
+        let (k, depth) = (self.a.columns, inner_steps(self.a.columns));
+        let tile_rows = rows.len().div_ceil(rows.len().div_ceil(kernels.rows).max(1));
+        let mut unused = Buffer::default();
+        for left in columns.clone().step_by(TILE_COLUMNS) {
+            let width = TILE_COLUMNS.min(columns.end - left);
+            // SAFETY: the part lies inside the output.
+            let mut output = unsafe { self.output.part(rows.start, left) };
+            // Without any inner step there is still one block: it copies the base.
+            for steps in blocks(0..k.max(1), depth) {
+                let steps = steps.start..steps.end.min(k);
+                let b = self.b.block(kernels, left..left + width, steps.clone(), &mut unused);
+                let panels = [b.panel(0), b.panel(usize::from(width > COLUMNS))];
+                let at = self.a.data.as_ptr().wrapping_add(rows.start * self.a.row_stride + steps.start);
+                let a = TileRows { at, row: self.a.row_stride, step: 1 };
+                for block in blocks(0..rows.len(), tile_rows) {
+                    // SAFETY: the caller's; these rows are inside the output and `a`.
+                    unsafe {
+                        tile(Tile {
+                            output: output.part(block.start, 0),
+                            rows: block.len(),
+                            columns: width,
+                            scale: self.epilogue.scale,
+                            continues: false,
+                            streams: true,
+                            a: a.part(block.start, 0),
+                            panels,
+                        });
+                    }
+                }
+                output = output.added();
+            }
+        }
     }
 
     /// The product of one row with a weight that is not packed, but read once in the order in which it lies in memory.

@@ -241,9 +241,19 @@ impl BlockPanels {
         (self.rows, self.blocks_per_row * self.format().weights())
     }
 
+    /// The panel blocks of all panels, one panel behind the other.
+    pub fn chunks(&self) -> &[Chunk] {
+        &self.chunks
+    }
+
+    /// Chunks of a panel.
+    pub fn panel_length(&self) -> usize {
+        self.blocks_per_row * self.format().panel_block_bytes() / size_of::<Chunk>()
+    }
+
     /// The panel blocks of a panel, one behind the other.
-    pub fn panel(&self, panel: usize) -> &[Chunk] {
-        let length = self.blocks_per_row * self.format().panel_block_bytes() / size_of::<Chunk>();
+    fn panel(&self, panel: usize) -> &[Chunk] {
+        let length = self.panel_length();
         &self.chunks[panel * length..][..length]
     }
 

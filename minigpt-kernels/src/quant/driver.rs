@@ -45,20 +45,24 @@ impl BlockPanels {
         let x = EightBitRows::new(x, format.weights());
         let mut y: Vec<f32> = Vec::with_capacity(m * n);
         let output = OutputPointer(y.as_mut_ptr());
+        let panel_length = self.panel_length();
+        // Padded, so that adding it to a panel has a length that the compiler knows.
+        let bias: Option<Vec<[f32; ROWS]>> = bias.map(|bias| bias.chunks(ROWS).map(padded).collect());
         split(0..n.div_ceil(ROWS), parts(m * n * k, ALONE, TASK), &|panels: Range<usize>| {
+            let mut sums = [[0f32; ROWS]; MOST_TILE_ROWS];
             for panel in panels {
-                let columns = panel * ROWS..n.min((panel + 1) * ROWS);
+                let weight = &self.chunks()[panel * panel_length..][..panel_length];
+                let (left, width) = (panel * ROWS, ROWS.min(n - panel * ROWS));
                 for first in (0..m).step_by(tile_rows) {
                     let rows = first..m.min(first + tile_rows);
-                    let mut sums = [[0f32; ROWS]; MOST_TILE_ROWS];
                     let sums = &mut sums[..rows.len()];
-                    tile(self.panel(panel), &x, rows.clone(), sums);
+                    tile(weight, &x, rows.clone(), sums);
                     for (row, sums) in rows.zip(sums) {
-                        if let Some(bias) = bias {
-                            sums.iter_mut().zip(&bias[columns.clone()]).for_each(|(sum, bias)| *sum += bias);
+                        if let Some(bias) = &bias {
+                            sums.iter_mut().zip(&bias[panel]).for_each(|(sum, bias)| *sum += bias);
                         }
                         // SAFETY: the output has room for all rows and columns; no other thread has these panels.
-                        unsafe { output.write(row * n + columns.start, &sums[..columns.len()]) };
+                        unsafe { output.write(row * n + left, sums, width) };
                     }
                 }
             }
@@ -69,6 +73,13 @@ impl BlockPanels {
     }
 }
 
+/// Up to sixteen elements, with zeros behind them.
+fn padded(elements: &[f32]) -> [f32; ROWS] {
+    let mut padded = [0.0; ROWS];
+    padded[..elements.len()].copy_from_slice(elements);
+    padded
+}
+
 /// The output (rows, out), which threads share.
 struct OutputPointer(*mut f32);
 
@@ -76,11 +87,21 @@ struct OutputPointer(*mut f32);
 unsafe impl Sync for OutputPointer {}
 
 impl OutputPointer {
+    /// Writes the first `count` sums of a panel.
+    ///
     /// # Safety
     /// There is room for these elements, which no other thread writes.
-    unsafe fn write(&self, at: usize, elements: &[f32]) {
+    unsafe fn write(&self, at: usize, sums: &[f32; ROWS], count: usize) {
         // SAFETY: the caller's.
-        unsafe { elements.as_ptr().copy_to_nonoverlapping(self.0.add(at), elements.len()) };
+        unsafe {
+            let to = self.0.add(at);
+            if count == ROWS {
+                // A length that the compiler knows: a call of memcpy per row takes a tenth of a tile's time.
+                to.cast::<[f32; ROWS]>().write_unaligned(*sums);
+            } else {
+                to.copy_from_nonoverlapping(sums.as_ptr(), count);
+            }
+        }
     }
 }
 
