@@ -15,10 +15,12 @@ pub fn labeled_error(text: &str) -> String {
     }
 }
 
-/// The texts of an error and of its causes.
+/// The texts of an error and of its causes, without those that only repeat the one before.
 pub fn causes(error: &anyhow::Error) -> String {
-    match current() {
-        Language::En => format!("{error:#}"),
-        Language::Zh => error.chain().map(chinese::nested).collect::<Vec<_>>().join("："),
-    }
+    let (mut texts, between): (Vec<String>, _) = match current() {
+        Language::En => (error.chain().map(ToString::to_string).collect(), ": "),
+        Language::Zh => (error.chain().map(chinese::nested).collect(), "："),
+    };
+    texts.dedup();
+    texts.join(between)
 }

@@ -1,6 +1,6 @@
 //! Messages of the facade crate, `minigpt`.
 
-use super::Chinese;
+use super::{Chinese, after_chinese};
 use minigpt::settings::SettingError;
 use minigpt::sweep::SweepError;
 use minigpt::{
@@ -53,7 +53,7 @@ impl Chinese for SettingError {
             Self::NotASection(section) => format!("{section} 不是一节"),
             Self::NoValue(text) => format!("{text}：应写成 key=value，例如 n_layer=2"),
             Self::NotAllowed { name, value, allowed } => {
-                format!("{name} 是 {value}；它必须是{}", allowed.chinese())
+                format!("{name} 是 {value}；它必须是{}", after_chinese(allowed))
             }
             Self::Malformed { name, value, problem } => format!("{name} 是 {value}：{problem}"),
             // The parser's own text.

@@ -1,13 +1,13 @@
 //! Messages of minigpt-settings.
 
-use super::Chinese;
+use super::{Chinese, after_chinese};
 use minigpt_charts::count;
 use minigpt_settings::{Allowed, OutOfRange};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
 impl Chinese for OutOfRange {
     fn chinese(&self) -> String {
-        format!("{} 是 {}；它必须是{}", self.key, self.value, self.allowed.chinese())
+        format!("{} 是 {}；它必须是{}", self.key, self.value, after_chinese(&self.allowed))
     }
 }
 
