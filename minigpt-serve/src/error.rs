@@ -16,6 +16,12 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The host to listen on has no address.
+    #[error("host {host:?} is unknown")]
+    UnknownHost {
+        /// The host.
+        host: String,
+    },
     /// The system gave no threads.
     #[error("could not start the threads of the server")]
     Threads(#[source] std::io::Error),

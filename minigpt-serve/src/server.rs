@@ -9,7 +9,7 @@ use crate::{connections, openapi, record, routes};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use minigpt_generate::EngineThread;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -39,7 +39,9 @@ impl Server {
         let app = Arc::new(App::new(config)?);
         let ServeConfig { host, port, .. } = &app.config;
         let failed = |source| Error::Bind { host: host.clone(), port: *port, source };
-        let listener = TcpListener::bind((host.as_str(), *port)).map_err(failed)?;
+        let addresses = (host.as_str(), *port).to_socket_addrs();
+        let addresses: Vec<_> = addresses.map_err(|_| Error::UnknownHost { host: host.clone() })?.collect();
+        let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let (more, public) = (Router::new(), Router::new());
         Ok(Self { app, listener, more, public, api: openapi::document() })

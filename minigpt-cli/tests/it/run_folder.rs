@@ -379,9 +379,9 @@ fn what_a_base_model_decides_is_refused_unless_it_is_the_same() {
         ("--tokenizer=bpe:300", "its own tokenizer"),
         (
             "--bias=False",
-            "model.bias is false, but the model in run/best has model.qkv_bias = true: it keeps its shape",
+            "model.bias is false, but the model in run/best has model.qkv_bias = true: fine-tuning keeps the shape of a model",
         ),
-        ("--preset=gpt2", "keeps its shape"),
+        ("--preset=gpt2", "keeps the shape"),
         ("--norm_position=post", "norm_position"),
         ("--n_layer=3", "n_layer"),
         ("--vocab_size=3", "vocab_size"),

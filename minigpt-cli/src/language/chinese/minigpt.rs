@@ -57,7 +57,7 @@ impl Chinese for SettingError {
             }
             Self::Malformed { name, value, problem } => format!("{name} 是 {value}：{problem}"),
             // The parser's own text.
-            Self::Syntax(problem) => problem.clone(),
+            Self::Syntax(_) => "TOML 语法有误".to_owned(),
             Self::TwoLengths => "train.epochs 和 train.max_iters 都规定了训练长度：请只写其中一个".to_owned(),
             Self::NoData => "没有设置 data.path：要用什么数据训练？".to_owned(),
             Self::Model(error) => format!("model.{}", error.chinese()),

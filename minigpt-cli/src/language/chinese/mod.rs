@@ -59,6 +59,12 @@ pub(super) fn of_error(cause: &(dyn Error + 'static)) -> Option<String> {
     if let Some(error) = cause.downcast_ref::<io::Error>() {
         return system::of_error(error);
     }
+    match cause.downcast_ref::<ureq::Error>() {
+        Some(ureq::Error::Io(error)) => return system::of_error(error),
+        Some(ureq::Error::HostNotFound) => return Some("找不到主机".to_owned()),
+        Some(ureq::Error::Timeout(_)) => return Some("超时".to_owned()),
+        _ => {}
+    }
     known!(
         cause,
         ::minigpt::Error,

@@ -7,6 +7,7 @@ impl Chinese for Error {
     fn chinese(&self) -> String {
         match self {
             Self::Bind { host, port, source: _ } => format!("无法监听 {host}:{port}"),
+            Self::UnknownHost { host } => format!("找不到主机 {host:?}"),
             Self::Threads(_) => "无法启动服务器的线程".to_owned(),
             Self::Origin(origin) => {
                 format!(
