@@ -236,7 +236,7 @@ fn what_can_not_be_served_is_said_and_a_server_for_all_is_said_aloud() {
         &["could not listen on 127.0.0.1:", "--port 0 any free one"],
     );
     let chinese = minigpt(&["serve", &model, "--port", &port, "--lang", "zh"]).run().code(1);
-    assert_contains(chinese.stderr(), &["错误：无法在 127.0.0.1:", "地址已被占用"]);
+    assert_contains(chinese.stderr(), &["错误：无法监听 127.0.0.1:", "地址已被占用"]);
     served.stop();
     assert_contains(&refused(&["serve", "--port", "0", "--model", "no/such"]), &["no/such"]);
     assert_contains(

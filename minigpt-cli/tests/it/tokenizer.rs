@@ -105,7 +105,7 @@ fn wrong_usage_ends_with_2() {
         ),
         (
             &["train", "--input", "-", "--out", "x", "--kind", "char", "--special", "a"],
-            "two characters at least",
+            "at least two characters",
         ),
         (&["encode", "--model", "x", "--tokenizer", "gpt2"], "cannot be used with"),
         (&["encode", "--nonsense"], "unexpected argument '--nonsense'"),
