@@ -1,7 +1,7 @@
 //! The engine: requests come and go, one loop computes. Command line, chat, evaluation, samples and servers all use it.
 //!
 //! A **step** takes one token for every text that is being written, and tokens of prompts as far as the step's time allows,
-//! dealt round-robin to the texts that are still being read. Texts join and leave between steps. **Slots** hold keys and
+//! shared round-robin to the texts that are still being read. Texts join and leave between steps. **Slots** hold keys and
 //! values, allocated once; a slot keeps what it has read, and the next prompt that begins alike is not read again.
 //!
 //! **The promise**: tokens and log-probabilities of a request are the same to the bit alone or beside others, with the prompt

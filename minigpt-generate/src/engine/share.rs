@@ -1,6 +1,6 @@
 //! How many tokens each running text feeds to the model in a step.
 
-/// Prompt tokens are dealt out in portions of this size.
+/// Prompt tokens are shared out in portions of this size.
 const PORTION: usize = 16;
 
 /// What one text feeds to the model in a step.
@@ -38,15 +38,15 @@ pub(super) fn deal(shares: &mut Vec<Share>, mut budget: usize, turn: usize) {
         let first = turn % order.len();
         order.rotate_left(first);
     }
-    let mut dealt = true;
-    while budget > 0 && dealt {
-        dealt = false;
+    let mut progressed = true;
+    while budget > 0 && progressed {
+        progressed = false;
         for &i in &order {
             let share = &mut shares[i];
             let more = PORTION.min(budget).min(share.most - share.tokens);
             share.tokens += more;
             budget -= more;
-            dealt |= more > 0;
+            progressed |= more > 0;
         }
     }
     shares.retain(|share| share.tokens > 0);

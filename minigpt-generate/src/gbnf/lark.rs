@@ -23,7 +23,7 @@ impl Parsed {
     /// How long the grammar is with each rule written out wherever it is named; none if a rule refers to itself.
     fn written_out(&self) -> Option<usize> {
         let mut lengths = vec![0; self.rules.len()];
-        // Rules that refer to none that are left are taken away, until there are none or all that are left are in a circle.
+        // Topological sort: rules without remaining references are removed, until none is left or the rest form cycles.
         let mut waits_for: Vec<usize> = self.rules.iter().map(|rule| rule.refers_to.len()).collect();
         let mut referred_by: Vec<Vec<usize>> = vec![Vec::new(); self.rules.len()];
         for (number, rule) in self.rules.iter().enumerate() {

@@ -65,7 +65,7 @@ pub struct PanelKernels<W: 'static> {
 /// One call of a micro-kernel: `output = base + scale · a · panels`, or `output += a · panels` if it continues.
 ///
 /// # Safety
-/// Whoever calls a micro-kernel with it promises:
+/// The caller of a micro-kernel guarantees:
 /// - `rows` ≤ [`Kernels::rows`], `columns` ≤ 32, and both panels have the same number of units (a tile of up to 16 columns
 ///   uses only the first one);
 /// - `a` can be read for that many rows and the panels' inner steps, and `output` can be written for that many rows and columns;
