@@ -67,7 +67,7 @@ pub(crate) struct Sampling {
     /// Subtracted once from the logit of each token that was written.
     #[schema(minimum = -2.0, maximum = 2.0)]
     presence_penalty: Option<f64>,
-    /// The penalties look at so many tokens at the end of the text, prompt included; -1 for all. Default: 64 for `/completion`;
+    /// Number of tokens at the end of the text that the penalties consider, prompt included; -1 for all. Default: 64 for `/completion`;
     /// elsewhere `repetition_penalty` looks at the whole text, the other two at what was written.
     #[schema(minimum = -1)]
     repeat_last_n: Option<i64>,

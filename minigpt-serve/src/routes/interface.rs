@@ -20,7 +20,7 @@ pub(super) trait Interface: Send + 'static {
     /// The answer in one piece.
     fn whole(self, texts: Vec<WholeText>, usage: UsageAnswer) -> Self::Whole;
 
-    /// The events before any text, of which there will be so many.
+    /// The events before any text, given the number of texts.
     fn first(&mut self, _texts: usize) -> Vec<Bytes> {
         Vec::new()
     }
